@@ -1,0 +1,9 @@
+//! tilewright moves tensors between host memory and accelerator memory layouts.
+#![forbid(unsafe_code)]
+
+pub mod dtype;
+pub mod error;
+pub mod target;
+
+pub use dtype::{DType, Format};
+pub use error::{Error, Result};
