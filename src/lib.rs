@@ -3,6 +3,7 @@
 
 pub mod dtype;
 pub mod error;
+mod layout;
 pub mod target;
 
 pub use dtype::{DType, Format};
