@@ -8,6 +8,7 @@
 //! [`Kernels::for_isa`], which has asked the processor for every feature the level's functions are compiled for.
 
 use crate::Isa;
+use crate::fill::Runs;
 use crate::mem::Move;
 
 /// The kernels of one instruction set.
@@ -23,7 +24,7 @@ pub struct Kernels {
 impl Kernels {
     /// The table of a level, or `None` when this machine cannot run it.
     pub fn for_isa(isa: Isa) -> Option<&'static Kernels> {
-        isa.is_available().then(|| match isa {
+        isa.is_available().then_some(match isa {
             Isa::Scalar => &SCALAR,
             #[cfg(target_arch = "x86_64")]
             Isa::V3 => &V3,
@@ -119,6 +120,7 @@ macro_rules! kernels {
 // `sweep(tested, rule)` runs both tables over the kernel's small world and compares every byte.
 kernels! {
     copy(on: Move<'_>): crate::copy::body, crate::scalar::copy, crate::copy::sweep::sweep;
+    fill(pattern: &[u8], runs: Runs<'_>): crate::fill::body, crate::scalar::fill, crate::fill::sweep::sweep;
 }
 
 #[cfg(test)]

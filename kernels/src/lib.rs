@@ -2,10 +2,13 @@
 pub mod block;
 mod copy;
 mod dispatch;
+mod fill;
 mod isa;
 mod mem;
 pub mod number;
 mod scalar;
+mod stream;
+mod transpose;
 mod window;
 
 pub use block::BlockFormat;

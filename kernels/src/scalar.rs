@@ -1,5 +1,6 @@
 //! The scalar table: of each kernel the plainest loop that states its rule.
 
+use crate::fill::Runs;
 use crate::mem::Move;
 
 /// Element (r, c) of the source becomes element (r, c) of the destination.
@@ -19,4 +20,13 @@ pub(crate) fn copy(on: Move<'_>) {
             }
         }
     }
+}
+
+/// Byte i of every run is byte i of the pattern repeated without end.
+pub(crate) fn fill(pattern: &[u8], runs: Runs<'_>) {
+    runs.for_each(|run| {
+        for (i, byte) in run.iter_mut().enumerate() {
+            byte.write(pattern[i % pattern.len()]);
+        }
+    });
 }
