@@ -3,7 +3,9 @@
 
 pub mod dtype;
 pub mod error;
+pub mod layout;
 pub mod target;
+pub mod text;
 
 pub use dtype::{DType, Format};
 pub use error::{Error, Result};

@@ -1,0 +1,3 @@
+//! Where each element of a logical tensor lies.
+
+pub mod affine;
