@@ -3,8 +3,11 @@
 
 pub mod dtype;
 pub mod error;
-mod layout;
+pub mod layout;
+pub mod plan;
 pub mod target;
+pub mod text;
 
 pub use dtype::{DType, Format};
 pub use error::{Error, Result};
+pub use layout::Layout;

@@ -4,6 +4,7 @@
 //! address by a staircase, and the addresses of all axes add up. The one step that is not separable comes
 //! last: a distribution sends each *unit* (a page, the shard of a core) to its place among the buffers.
 
+pub mod affine;
 pub(crate) mod axis;
 mod place;
 pub(crate) mod stair;
