@@ -1,10 +1,12 @@
 //! Data-movement and number-format kernels of tilewright, one table per instruction set.
 mod bfp;
 pub mod block;
+mod convert;
 mod copy;
 mod dispatch;
 mod fill;
 mod isa;
+mod lane;
 mod mem;
 mod mx;
 pub mod number;

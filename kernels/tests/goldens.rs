@@ -64,7 +64,8 @@ fn shape(case: &Value) -> (usize, usize) {
 /// Every tile of a matrix of `rows` x `cols`, row-major, as (first row, first column).
 fn tiles(rows: usize, cols: usize, tile: TileShape) -> impl Iterator<Item = (usize, usize)> {
     let across = cols.div_ceil(tile.cols());
-    (0..rows.div_ceil(tile.rows()) * across).map(move |t| (t / across * tile.rows(), t % across * tile.cols()))
+    (0..rows.div_ceil(tile.rows()) * across)
+        .map(move |t| (t / across * tile.rows(), t % across * tile.cols()))
 }
 
 fn pack(codec: &BlockCodec, from: Number, data: &[u8], (rows, cols): (usize, usize)) -> Vec<u8> {
