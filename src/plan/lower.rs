@@ -22,7 +22,7 @@ pub(crate) fn lower(src: &Layout, dst: &Layout) -> Result<Vec<Nest>> {
         if matches!(dst.format(), Format::Block(_)) {
             nests = tiles(moves, dst)?;
         } else {
-            nests = moves.into_iter().map(|p| nest(p, Leaf::Element, dst)).collect();
+            nests = nested(moves, dst)?.into_iter().map(|p| nest(p, Leaf::Element, dst)).collect();
         }
     }
     for piece in dst.padding()? {
@@ -122,6 +122,37 @@ fn side(layout: &Layout, group: &[usize]) -> Result<(Addr, Stair<3>)> {
         }))
         .1,
     ))
+}
+
+/// The same moves with loops that nest in the destination: a loop whose turns fall between those of another
+/// is taken apart.
+fn nested(moves: Vec<Piece<6>>, layout: &Layout) -> Result<Vec<Piece<6>>> {
+    let mut out = Vec::with_capacity(moves.len());
+    let mut work = moves;
+    while let Some(mut piece) = work.pop() {
+        limit(out.len() + work.len())?;
+        piece.loops.retain(|l| l.0 > 1);
+        piece.loops.sort_by_key(|&(_, s)| layout.linear(dst(s)));
+        let mut extent = layout.grain() as i64;
+        let interleaved = piece.loops.iter().position(|&(n, s)| {
+            let step = layout.linear(dst(s));
+            let meets = step < extent;
+            extent += (n as i64 - 1) * step;
+            meets
+        });
+        match interleaved {
+            None => out.push(piece),
+            Some(i) => {
+                let (n, step) = piece.loops.remove(i);
+                limit(n.min(1 << 32) as usize)?;
+                work.extend((0..n as i64).map(|k| Piece {
+                    at: add(piece.at, step.map(|s| s * k)),
+                    loops: piece.loops.clone(),
+                }));
+            }
+        }
+    }
+    Ok(out)
 }
 
 /// A nest with its loops in order of destination, and joined where they chain on both sides.
