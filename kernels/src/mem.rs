@@ -169,6 +169,10 @@ impl<'a> Move<'a> {
         let start = |block: usize, count: usize| (block * B).min(count - B) as isize;
         // Squares of whole cache lines: every line that is loaded or stored is finished while it is in L1.
         for (rows, cols) in squares(blocks(w.rows), blocks(w.cols)) {
+            for c in start(cols.start, w.cols)..start(cols.end - 1, w.cols) + B as isize {
+                let line = self.src_at as isize + start(rows.start, w.rows) * w.src_row + c * w.src_col;
+                prefetch(self.src, line as usize + AHEAD);
+            }
             for c in cols {
                 let c = start(c, w.cols);
                 for r in rows.clone() {
@@ -191,6 +195,22 @@ impl<'a> Move<'a> {
             }
         }
     }
+}
+
+/// How far ahead of a transpose its source is prefetched, in bytes. A source of many far-apart columns is too much
+/// for the hardware's own prefetch: on 128 MiB this lifts the transpose of 2-byte elements from 4.1 to 7.6 GB/s, and
+/// it costs a tenth where the source is in L2 already. Half and twice the distance are a little worse.
+const AHEAD: usize = 128;
+
+/// Asks for the cache line of byte `at`, if the slice has that byte.
+#[inline(always)]
+pub(crate) fn prefetch(bytes: &[u8], at: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if let Some(byte) = bytes.get(at) {
+        safe_arch::prefetch_t0(byte);
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = (bytes, at);
 }
 
 /// Bytes of a row or column of a block: one 128-bit register.
