@@ -12,7 +12,8 @@ use crate::window::lies_inside;
 ///
 /// Fact M1, cited by the unsafe blocks below: for every r < `window.rows` and c < `window.cols`, the `elem` bytes
 /// from `src_at + r * src_row + c * src_col` lie in `src`, and those from `dst_at + r * dst_row + c * dst_col` in
-/// `dst`. [`Move::new`] establishes it, and the methods that return another `Move` keep the set of bytes.
+/// `dst`; there is at least one byte to move, and `rows * cols * elem` is at most the length of `dst`. [`Move::new`]
+/// establishes it, and the methods that return another `Move` keep the set of bytes.
 pub(crate) struct Move<'a> {
     elem: usize,
     src: &'a [u8],
@@ -85,8 +86,8 @@ impl<'a> Move<'a> {
         Move { window: self.window.swapped(), ..self }
     }
 
-    /// The same move with fewer and longer elements where elements lie one after another on both sides; then the
-    /// rows are the shorter loop wherever one loop is left.
+    /// The same move with fewer and longer elements, where elements lie one after another on both sides. If a single
+    /// loop is left, it is that over the columns, the inner one.
     #[inline(always)]
     pub(crate) fn merged(self) -> Move<'a> {
         // Merging rows may bring columns together, hence the third step.
