@@ -274,6 +274,14 @@ impl BlockCodec {
         }
     }
 
+    /// The rule of one group, where it is a block float's.
+    pub(crate) const fn bfp(&self) -> Option<Bfp> {
+        match self.format.rule() {
+            Rule::Bfp(bfp) => Some(bfp),
+            Rule::Mx(_) => None,
+        }
+    }
+
     /// Packs a tile given row-major. The rule that every vector kernel follows.
     ///
     /// # Panics

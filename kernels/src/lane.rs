@@ -5,12 +5,22 @@
 
 use std::mem::MaybeUninit;
 
+use wide::{i16x8, u32x4};
+
 /// A format of `N` bytes an element, little-endian.
 pub(crate) trait Lane<const N: usize> {
     /// The binary32 bits of the same value; NaN keeps sign and payload where the format has them.
     fn widen(code: [u8; N]) -> u32;
     /// The code nearest to a binary32, given by its bits.
     fn narrow(bits: u32) -> [u8; N];
+}
+
+/// A lane whose groups can be searched for their largest magnitude by its upper 16 bits.
+pub(crate) trait Peak<const N: usize>: Lane<N> {
+    /// Eight numbers, none negative, of which the largest is the upper 16 bits of the group's largest magnitude.
+    fn peaks(group: &[[u8; N]; 16]) -> i16x8;
+    /// The exponent field, as binary32, of a magnitude with these upper 16 bits.
+    fn exponent(peak: u16) -> u8;
 }
 
 pub(crate) struct F32;
@@ -95,6 +105,60 @@ impl Lane<2> for Sen169 {
         let code = if magnitude > INFINITY { 0x7FFF } else { code };
         (code as u16).to_le_bytes()
     }
+}
+
+impl Peak<4> for F32 {
+    #[inline(always)]
+    fn peaks(group: &[[u8; 4]; 16]) -> i16x8 {
+        let quad = |at: usize| u32x4::new(std::array::from_fn(|i| u32::from_le_bytes(group[at + i])));
+        // The upper halves of eight elements fill one vector, in any order.
+        let halves = |at: usize| -> i16x8 {
+            let upper = quad(at) & u32x4::splat(0xFFFF_0000);
+            bytemuck::cast(upper | quad(at + 4) >> 16)
+        };
+        largest_magnitudes(halves(0), halves(8))
+    }
+
+    #[inline(always)]
+    fn exponent(peak: u16) -> u8 {
+        (peak >> 7) as u8
+    }
+}
+
+impl Peak<2> for Bf16 {
+    #[inline(always)]
+    fn peaks(group: &[[u8; 2]; 16]) -> i16x8 {
+        peaks_of_halves(group)
+    }
+
+    #[inline(always)]
+    fn exponent(peak: u16) -> u8 {
+        (peak >> 7) as u8
+    }
+}
+
+impl Peak<2> for F16 {
+    #[inline(always)]
+    fn peaks(group: &[[u8; 2]; 16]) -> i16x8 {
+        peaks_of_halves(group)
+    }
+
+    #[inline(always)]
+    fn exponent(peak: u16) -> u8 {
+        (F16::widen(peak.to_le_bytes()) >> 23) as u8
+    }
+}
+
+#[inline(always)]
+fn peaks_of_halves(group: &[[u8; 2]; 16]) -> i16x8 {
+    let eight = |at: usize| i16x8::new(std::array::from_fn(|i| i16::from_le_bytes(group[at + i])));
+    largest_magnitudes(eight(0), eight(8))
+}
+
+#[inline(always)]
+fn largest_magnitudes(a: i16x8, b: i16x8) -> i16x8 {
+    let magnitude = i16x8::splat(0x7FFF);
+    (a & magnitude).max(b & magnitude)
 }
 
 /// Converts elements that lie one after another on both sides.
