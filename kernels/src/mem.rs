@@ -241,17 +241,6 @@ unsafe fn put<const N: usize>(dst: *mut u8, bytes: [u8; N]) {
     unsafe { dst.cast::<[u8; N]>().write(bytes) }
 }
 
-/// Asks for the cache line of byte `at`, if there is one, ahead of its use.
-#[inline(always)]
-pub(crate) fn prefetch(src: &[u8], at: usize) {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(byte) = src.get(at) {
-        safe_arch::prefetch_t0(byte);
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (src, at);
-}
-
 /// Initialised bytes as bytes that may be uninitialised, to copy them where such are wanted.
 #[inline(always)]
 pub(crate) fn as_uninit(bytes: &[u8]) -> &[MaybeUninit<u8>] {

@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use super::tile::Element;
-use super::{Tensor, check_count, check_positive, check_rank, entries, join};
+use super::{Tensor, check_count, check_positive, check_sizes, entries, join};
+use crate::dtype::Format;
 use crate::error::{Error, Result};
 use crate::layout::affine::AffineMap;
 
@@ -99,9 +100,10 @@ impl MetalLayout {
     pub fn validate(&self) -> Result<()> {
         check_positive("grid", &self.grid)?;
         check_count("map results", self.map.results().len(), self.grid.len(), "one for each grid dimension")?;
+        check_sizes("memref", &self.shard)?;
         check_count("memref", self.shard.len(), self.grid.len(), "one for each grid dimension")?;
         if let Some(tensor) = &self.tensor {
-            check_rank("tensor", tensor.shape.len())?;
+            check_sizes("tensor", &tensor.shape)?;
             check_count("map", self.map.dims(), tensor.shape.len(), "one for each dimension of the tensor")?;
         }
         check_tileable("memref", self.element, self.shard.len())
@@ -132,7 +134,7 @@ impl MetalConstructor {
     /// # Errors
     /// [`Error::Value`] that names the part.
     pub fn validate(&self) -> Result<()> {
-        check_rank("shape", self.shape.len())?;
+        check_sizes("shape", &self.shape)?;
         let groups = self.groups()?;
         check_positive("grid", &self.grid)?;
         check_count("grid", self.grid.len(), groups.len(), "one for each collapsed dimension")?;
@@ -195,13 +197,14 @@ impl MetalCurrent {
     /// [`Error::Value`] that names the part.
     pub fn validate(&self) -> Result<()> {
         let rank = self.logical_shape.len();
-        check_rank("logical_shape", rank)?;
+        check_sizes("logical_shape", &self.logical_shape)?;
         check_count(
             "dim_alignments",
             self.dim_alignments.len(),
             rank,
             "one for each dimension of logical_shape",
         )?;
+        check_sizes("dim_alignments", &self.dim_alignments)?;
         if self.dim_alignments.contains(&0) {
             return Err(Error::value(
                 "dim_alignments",
@@ -211,6 +214,7 @@ impl MetalCurrent {
         }
         let groups = self.groups()?;
         check_positive("grid", &self.grid)?;
+        check_sizes("shard", &self.shard)?;
         check_count("shard", self.shard.len(), self.grid.len(), "as many as the grid has")?;
         // A matrix at least: rank 0 and 1 get leading dimensions of 32 rows (and columns).
         let physical = match rank {
@@ -280,10 +284,15 @@ fn normalise(what: &str, intervals: &[(i64, i64)], rank: usize) -> Result<Vec<Ra
     intervals.iter().map(one).collect()
 }
 
-/// Tiles need two dimensions to lie in.
+/// Tiles need two dimensions to lie in, and a format that tt-mlir has.
 fn check_tileable(what: &str, element: Element, rank: usize) -> Result<()> {
-    if matches!(element, Element::Tile { .. }) && rank < 2 {
-        return Err(Error::value(what, format!("{rank} dimension"), "at least 2, since tiles have two"));
+    match element {
+        Element::Tile { format: Format::Sen169, .. } => {
+            Err(Error::value(what, "tiles of sen169", "a format that tt-mlir has"))
+        }
+        Element::Tile { .. } if rank < 2 => {
+            Err(Error::value(what, entries(rank), "at least 2, since tiles have two dimensions"))
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }

@@ -1,6 +1,6 @@
 //! Tensor layouts of IBM Spyre: sticks of 128 bytes, device dimensions that tile host dimensions.
 
-use super::{check_count, check_rank};
+use super::{check_count, check_sizes};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 
@@ -41,7 +41,7 @@ impl SpyreLayout {
         match self {
             SpyreLayout::Explicit { device_size, dim_map, stride_map, dtype } => {
                 let rank = device_size.len();
-                check_rank("device_size", rank)?;
+                check_sizes("device_size", device_size)?;
                 let Some(stick) = device_size.last() else {
                     return Err(Error::value("device_size", "no dimension", "at least the stick"));
                 };
@@ -75,7 +75,7 @@ impl SpyreLayout {
                 Ok(())
             }
             SpyreLayout::Constructor { size, dtype, dim_order } => {
-                check_rank("size", size.len())?;
+                check_sizes("size", size)?;
                 let format = DataFormat::of(*dtype).ok_or_else(|| {
                     Error::value("dtype", dtype, "an element type that Spyre has a format for")
                 })?;

@@ -1,7 +1,7 @@
 //! Loop nests of the Tiled Tensor RFC: the three tuples, and the runtime's list of such nests.
 
 use super::spyre::DataFormat;
-use super::{check_count, check_rank};
+use super::{check_count, check_sizes};
 use crate::error::Result;
 
 /// `((4, 1024, 64), (65536, 64, 1), (64, 256, 1))`: one loop nest, outermost loop first, in elements.
@@ -21,7 +21,7 @@ impl ThreeTuple {
     /// # Errors
     /// [`crate::Error::Value`] that names the tuple.
     pub fn validate(&self) -> Result<()> {
-        check_rank("ranges", self.ranges.len())?;
+        check_sizes("ranges", &self.ranges)?;
         check_count(
             "device strides",
             self.device_strides.len(),
@@ -70,11 +70,12 @@ impl Dci {
     /// # Errors
     /// [`crate::Error::Value`] that names the nest and the vector.
     pub fn validate(&self) -> Result<()> {
-        check_rank("input_shape_", self.input_shape.len())?;
-        check_rank("output_shape_", self.output_shape.len())?;
+        check_sizes("input_shape_", &self.input_shape)?;
+        check_sizes("output_shape_", &self.output_shape)?;
         for (i, nest) in self.nests.iter().enumerate() {
             let rank = nest.size.len();
-            check_rank(&format!("dcsi_[{i}].size_"), rank)?;
+            check_sizes(&format!("dcsi_[{i}].size_"), &nest.size)?;
+            check_sizes(&format!("dcsi_[{i}] offsets"), &[nest.source_offset, nest.destination_offset])?;
             for (name, strides) in [("src", &nest.source_strides), ("dst", &nest.destination_strides)] {
                 check_count(
                     &format!("dcsi_[{i}].stride_{name}_"),

@@ -2,8 +2,18 @@
 
 use super::check_positive;
 use super::tile::TileShape;
-use crate::dtype::Format;
+use crate::dtype::{DType, Format};
 use crate::error::{Error, Result};
+
+/// TTNN's names of plain element types.
+pub(crate) const PLAIN_NAMES: [(&str, DType); 6] = [
+    ("bfloat16", DType::Bf16),
+    ("float32", DType::F32),
+    ("uint8", DType::U8),
+    ("uint16", DType::U16),
+    ("uint32", DType::U32),
+    ("int32", DType::I32),
+];
 
 /// `ttnn(dtype=bfloat8_b, layout=TILE, tile=(32, 32))`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -117,6 +127,9 @@ impl Ttnn {
     pub fn validate(&self) -> Result<()> {
         match (self.dtype, self.layout) {
             (Format::Sen169, _) => return Err(Error::value("dtype", self.dtype, "a TTNN format")),
+            (Format::Plain(dtype), _) if PLAIN_NAMES.iter().all(|n| n.1 != dtype) => {
+                return Err(Error::value("dtype", dtype, "a TTNN format"));
+            }
             (Format::Block(block), PageLayout::RowMajor) => {
                 return Err(Error::value(
                     "layout",
