@@ -3,6 +3,8 @@
 
 pub mod dtype;
 pub mod error;
+#[cfg(feature = "cli")]
+pub mod io;
 pub mod target;
 
 pub use dtype::{DType, Format};
