@@ -5,7 +5,11 @@ pub mod dtype;
 pub mod error;
 #[cfg(feature = "cli")]
 pub mod io;
+pub mod layout;
+pub mod plan;
 pub mod target;
+pub mod text;
 
 pub use dtype::{DType, Format};
 pub use error::{Error, Result};
+pub use layout::Layout;

@@ -1,17 +1,18 @@
 //! Tensor files: `.npy`, `.safetensors` and raw bytes in, files that appear whole or not at all out.
 //!
-//! Readers take the bytes of a file wherever they are (a map, an array) and borrow from them; they never copy what
-//! they can borrow, and they trust no number that they have not compared with the length of the file. `name` is
-//! what errors call the file. A damaged file is [`Error::Io`]; a request that does not suit a sound file (another
-//! dtype, a missing tensor) is [`Error::Value`].
+//! Readers ask a [`Source`] for the ranges they need, never copy what they can borrow, and trust no number that they
+//! have not compared with the length of the file. A damaged file is [`Error::Io`]; a request that does not suit a
+//! sound file (another dtype, a missing tensor) is [`Error::Value`].
 
 pub mod npy;
 mod output;
 pub mod safetensors;
+mod source;
 
 use std::borrow::Cow;
 
 pub use output::Output;
+pub use source::Source;
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -57,7 +58,7 @@ pub struct HostArray<'a> {
     pub tensor: Tensor,
     /// The order of the elements.
     pub order: Order,
-    /// Exactly as many bytes as the tensor has; borrowed from the file unless they had to be swapped.
+    /// Exactly as many bytes as the tensor has; borrowed from the source where they lie there ready.
     pub bytes: Cow<'a, [u8]>,
 }
 

@@ -1,18 +1,16 @@
 //! The `.npy` format of numpy, versions 1 to 3 (numpy's `lib.format` documentation).
 
-use std::borrow::Cow;
-
-use super::{HostArray, Order, byte_len, damaged};
+use super::{HostArray, Order, Source, byte_len, damaged};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::target::Tensor;
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 
-/// The longest header that is read, in bytes. Headers that numpy writes for plain arrays stay below 1 KiB.
+/// Where the elements must begin at the latest, in bytes. Headers that numpy writes for plain arrays stay below 1 KiB.
 const HEADER_CAP: usize = 64 << 10;
 
-/// Reads a whole `.npy` file. Big-endian elements are swapped into memory of their own, others are borrowed.
+/// Reads a whole `.npy` file; big-endian elements are swapped.
 ///
 /// `dtype` names the type of elements that numpy has no name for: the file then holds unsigned integers or voids of
 /// the same size (`--dtype bf16` on a uint16 or `V2` file). Bytes behind the last element are left alone, as numpy does.
@@ -20,29 +18,26 @@ const HEADER_CAP: usize = 64 << 10;
 /// # Errors
 /// [`Error::Io`] when the file is damaged, cut short, or holds Python objects or records; [`Error::Value`] when
 /// `dtype` does not suit it, or when it holds voids and `dtype` is absent.
-pub fn read<'a>(name: &str, file: &'a [u8], dtype: Option<DType>) -> Result<HostArray<'a>> {
-    let (header, data) = split(file).map_err(|what| damaged(name, what))?;
-    let header = Header::parse(header).map_err(|what| damaged(name, format!("npy header: {what}")))?;
+pub fn read<'a>(source: &'a Source<'_>, dtype: Option<DType>) -> Result<HostArray<'a>> {
+    let wrong = |what: String| damaged(source.name(), what);
+    let head = source.bytes(0..source.len().min(HEADER_CAP as u64))?;
+    let (header, start) = split(&head).map_err(wrong)?;
+    let header = Header::parse(header).map_err(|what| wrong(format!("npy header: {what}")))?;
     let stored = Stored::parse(header.descr)
-        .ok_or_else(|| damaged(name, format!("npy elements of type '{}' are not supported", header.descr)))?;
+        .ok_or_else(|| wrong(format!("npy elements of type '{}' are not supported", header.descr)))?;
     let tensor = Tensor { dtype: stored.read_as(dtype, header.descr)?, shape: header.shape };
     let order = if header.fortran_order { Order::ColumnMajor } else { Order::RowMajor };
-    let needed = byte_len(&tensor.shape, tensor.dtype)?;
-    let data = usize::try_from(needed).ok().and_then(|n| data.get(..n)).ok_or_else(|| {
-        damaged(
-            name,
-            format!(
-                "the file is cut short: a {:?} array of {} needs {needed} bytes, {} are there",
-                tensor.shape,
-                tensor.dtype,
-                data.len()
-            ),
-        )
-    })?;
-    let bytes = match stored.big_endian {
-        false => Cow::Borrowed(data),
-        true => Cow::Owned(swapped(name, data, tensor.dtype.size())?),
-    };
+    let (needed, there) = (byte_len(&tensor.shape, tensor.dtype)?, source.len() - start);
+    if there < needed {
+        let Tensor { shape, dtype } = &tensor;
+        return Err(wrong(format!(
+            "the file is cut short: a {shape:?} array of {dtype} needs {needed} bytes, {there} are there"
+        )));
+    }
+    let mut bytes = source.bytes(start..start + needed)?;
+    if stored.big_endian {
+        bytes.to_mut().chunks_exact_mut(tensor.dtype.size()).for_each(<[u8]>::reverse);
+    }
     Ok(HostArray { tensor, order, bytes })
 }
 
@@ -144,10 +139,10 @@ impl Stored {
     }
 }
 
-/// Header text and element bytes of a file.
-fn split(file: &[u8]) -> Result<(&[u8], &[u8]), String> {
-    let cut = || format!("the file is cut short inside the npy header ({} bytes in all)", file.len());
-    let rest = file.strip_prefix(MAGIC).ok_or("not a .npy file: it does not begin with \\x93NUMPY")?;
+/// Header text, and the offset of the first element, of a file that begins with `head`.
+fn split(head: &[u8]) -> Result<(&[u8], u64), String> {
+    let cut = || "the file is cut short inside the npy header".to_owned();
+    let rest = head.strip_prefix(MAGIC).ok_or("not a .npy file: it does not begin with \\x93NUMPY")?;
     let (version, rest) = rest.split_first_chunk::<2>().ok_or_else(cut)?;
     let (len, rest) = match version[0] {
         1 => rest.split_first_chunk().map(|(n, rest)| (usize::from(u16::from_le_bytes(*n)), rest)),
@@ -155,20 +150,11 @@ fn split(file: &[u8]) -> Result<(&[u8], &[u8]), String> {
         other => return Err(format!("npy version {other}: versions 1, 2 and 3 are known")),
     }
     .ok_or_else(cut)?;
-    if len > HEADER_CAP {
+    let start = head.len() - rest.len() + len;
+    if start > HEADER_CAP {
         return Err(format!("an npy header of {len} bytes: at most {HEADER_CAP} are read"));
     }
-    rest.split_at_checked(len).ok_or_else(cut)
-}
-
-fn swapped(name: &str, data: &[u8], size: usize) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    bytes
-        .try_reserve_exact(data.len())
-        .map_err(|_| damaged(name, format!("no memory for {} bytes of swapped elements", data.len())))?;
-    bytes.extend_from_slice(data);
-    bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse);
-    Ok(bytes)
+    Ok((rest.get(..len).ok_or_else(cut)?, start as u64))
 }
 
 /// The three entries of the dictionary that the header is.
@@ -287,7 +273,13 @@ impl<'a> Literal<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use super::*;
+
+    fn from(bytes: &[u8]) -> Source<'_> {
+        Source::from_slice("t", bytes)
+    }
 
     fn file(version: u8, header: &str, data: &[u8]) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
@@ -307,7 +299,8 @@ mod tests {
             for (descr, data) in [("<u2", [1, 2, 3, 4]), (">u2", [2, 1, 4, 3])] {
                 let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (2,), }}   \n");
                 let bytes = file(version, &header, &data);
-                let array = read("t", &bytes, None).unwrap();
+                let source = from(&bytes);
+                let array = read(&source, None).unwrap();
                 assert_eq!(array.tensor, Tensor { shape: vec![2], dtype: DType::U16 });
                 assert_eq!(array.bytes.as_ref(), [1, 2, 3, 4]);
                 assert_eq!(matches!(array.bytes, Cow::Borrowed(_)), descr == "<u2");
@@ -326,7 +319,8 @@ mod tests {
                     assert_eq!(bytes.len() % 64, 0);
                     let len = byte_len(shape, dtype).unwrap() as usize;
                     bytes.extend((0..len).map(|i| i as u8));
-                    let array = read("t", &bytes, None).unwrap();
+                    let source = from(&bytes);
+                    let array = read(&source, None).unwrap();
                     assert_eq!((array.tensor, array.order), (tensor, order));
                     assert_eq!(array.bytes.len(), len);
                 }
@@ -338,7 +332,7 @@ mod tests {
     fn foreign_types_need_their_name() {
         let head = |descr: &str| format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (2,), }}\n");
         let read_as = |descr: &str, dtype| {
-            read("t", &file(1, &head(descr), &[0; 16]), dtype).map(|array| array.tensor.dtype)
+            read(&from(&file(1, &head(descr), &[0; 16])), dtype).map(|array| array.tensor.dtype)
         };
         assert_eq!(read_as("<u2", Some(DType::Bf16)), Ok(DType::Bf16));
         assert_eq!(read_as("|V2", Some(DType::Bf16)), Ok(DType::Bf16));
@@ -359,7 +353,7 @@ mod tests {
     #[test]
     fn damaged_headers_are_errors() {
         let good = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n";
-        assert!(read("t", &file(1, good, &[0; 24]), None).is_ok());
+        assert!(read(&from(&file(1, good, &[0; 24])), None).is_ok());
         for bad in [
             "",
             "{",
@@ -379,24 +373,24 @@ mod tests {
             "{'descr': '', 'fortran_order': False, 'shape': (2, 3)}",
             "{'descr': '\u{e9}', 'fortran_order': False, 'shape': (2, 3)}",
         ] {
-            let error = read("t", &file(1, bad, &[0; 24]), None).unwrap_err();
+            let error = read(&from(&file(1, bad, &[0; 24])), None).unwrap_err();
             assert!(matches!(error, Error::Io { .. } | Error::Overflow { .. }), "{bad}: {error}");
         }
         let deep = format!("{{'shape': {}", "(".repeat(10_000));
-        assert!(read("t", &file(1, &deep, &[]), None).is_err());
+        assert!(read(&from(&file(1, &deep, &[])), None).is_err());
     }
 
     #[test]
     fn every_prefix_and_every_flipped_byte_is_survived() {
         let whole = file(2, "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }\n", &[7; 24]);
         for end in 0..whole.len() {
-            assert!(matches!(read("t", &whole[..end], None), Err(Error::Io { .. })), "{end} bytes");
+            assert!(matches!(read(&from(&whole[..end]), None), Err(Error::Io { .. })), "{end} bytes");
         }
         for at in 0..whole.len() {
             for bit in 0..8 {
                 let mut bytes = whole.clone();
                 bytes[at] ^= 1 << bit;
-                let _ = read("t", &bytes, None);
+                let _ = read(&from(&bytes), None);
             }
         }
     }

@@ -1,11 +1,9 @@
 //! One tensor of a `.safetensors` file. Only the header is parsed; no other tensor is looked at.
 
-use std::borrow::Cow;
-
 use ::safetensors::Dtype;
 use ::safetensors::tensor::Metadata;
 
-use super::{HostArray, Order, damaged};
+use super::{HostArray, Order, Source, damaged};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::target::Tensor;
@@ -24,8 +22,8 @@ const NAMES_COMPARED: usize = 20_000;
 /// # Errors
 /// [`Error::Io`] when the file is damaged, or shorter or longer than its header says; [`Error::Value`] when there is
 /// no such tensor (the nearest names are listed), or when its type is none of [`DType`].
-pub fn read<'a>(name: &str, file: &'a [u8], tensor: Option<&str>) -> Result<HostArray<'a>> {
-    let (metadata, data) = split(name, file)?;
+pub fn read<'a>(source: &'a Source<'_>, tensor: Option<&str>) -> Result<HostArray<'a>> {
+    let (metadata, data) = parse(source)?;
     let tensor = match tensor {
         Some(tensor) => tensor.to_owned(),
         None => only_name(&metadata)?,
@@ -44,41 +42,48 @@ pub fn read<'a>(name: &str, file: &'a [u8], tensor: Option<&str>) -> Result<Host
             "a type of whole bytes that this library has",
         )
     })?;
+    // `parse` has compared the offsets with the length of the file.
     let (start, end) = info.data_offsets;
-    let bytes =
-        data.get(start..end).ok_or_else(|| damaged(name, format!("`{tensor}` lies outside the file")))?;
+    let bytes = source.bytes(data + start as u64..data + end as u64)?;
     let shape = info.shape.iter().map(|&extent| extent as u64).collect();
-    Ok(HostArray { tensor: Tensor { shape, dtype }, order: Order::RowMajor, bytes: Cow::Borrowed(bytes) })
+    Ok(HostArray { tensor: Tensor { shape, dtype }, order: Order::RowMajor, bytes })
 }
 
-/// Header and tensor bytes of a file; the header's offsets have been checked against each other and the file's length.
-fn split<'a>(name: &str, file: &'a [u8]) -> Result<(Metadata, &'a [u8])> {
+/// The header, and where the tensors begin. Its offsets have been checked against each other, by the parser, and
+/// against the length of the file.
+fn parse(source: &Source<'_>) -> Result<(Metadata, u64)> {
+    let name = source.name();
     let cut = |what: &str, needed: u64| {
         let what =
-            format!("the file is cut short {what}: it holds {} bytes, {needed} are needed", file.len());
+            format!("the file is cut short {what}: it holds {} bytes, {needed} are needed", source.len());
         damaged(name, what)
     };
-    let (len, rest) = file.split_first_chunk().ok_or_else(|| cut("before its header", 8))?;
-    let len = u64::from_le_bytes(*len);
+    let mut len = [0; 8];
+    if source.len() < 8 {
+        return Err(cut("before its header", 8));
+    }
+    len.copy_from_slice(&source.bytes(0..8)?);
+    let len = u64::from_le_bytes(len);
     if len > HEADER_CAP {
         let what =
             format!("not a safetensors file: a header of {len} bytes (at most {HEADER_CAP} are allowed)");
         return Err(damaged(name, what));
     }
-    let (header, data) =
-        rest.split_at_checked(len as usize).ok_or_else(|| cut("inside its header", 8 + len))?;
-    let metadata: Metadata =
-        serde_json::from_slice(header).map_err(|e| damaged(name, format!("safetensors header: {e}")))?;
-    let needed = metadata.data_len();
-    if data.len() < needed {
-        let whole = (8 + len).saturating_add(needed as u64);
-        return Err(cut("inside its tensors", whole));
+    let data = 8 + len;
+    if source.len() < data {
+        return Err(cut("inside its header", data));
     }
-    if data.len() > needed {
-        let what = format!("{} bytes follow the last tensor that the header names", data.len() - needed);
-        return Err(damaged(name, what));
+    let metadata: Metadata = serde_json::from_slice(&source.bytes(8..data)?)
+        .map_err(|e| damaged(name, format!("safetensors header: {e}")))?;
+    let needed = data.saturating_add(metadata.data_len() as u64);
+    match source.len() {
+        there if there < needed => Err(cut("inside its tensors", needed)),
+        there if there > needed => Err(damaged(
+            name,
+            format!("{} bytes follow the last tensor that the header names", there - needed),
+        )),
+        _ => Ok((metadata, data)),
     }
-    Ok((metadata, data))
 }
 
 fn only_name(metadata: &Metadata) -> Result<String> {
@@ -145,7 +150,13 @@ fn dtype(stored: Dtype) -> Option<DType> {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use super::*;
+
+    fn from(bytes: &[u8]) -> Source<'_> {
+        Source::from_slice("t", bytes)
+    }
 
     fn file(header: &str, data: &[u8]) -> Vec<u8> {
         let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
@@ -163,7 +174,8 @@ mod tests {
     #[test]
     fn a_tensor_is_borrowed_by_name() {
         let bytes = two();
-        let array = read("t", &bytes, Some("a.weight")).unwrap();
+        let source = from(&bytes);
+        let array = read(&source, Some("a.weight")).unwrap();
         assert_eq!(array.tensor, Tensor { shape: vec![2, 3], dtype: DType::Bf16 });
         assert_eq!(array.bytes.as_ref(), (0..12).collect::<Vec<u8>>());
         assert!(matches!(array.bytes, Cow::Borrowed(_)));
@@ -172,31 +184,31 @@ mod tests {
     #[test]
     fn a_name_that_is_not_there_lists_the_nearest() {
         let bytes = two();
-        let error = read("t", &bytes, Some("a.weigth")).unwrap_err();
+        let error = read(&from(&bytes), Some("a.weigth")).unwrap_err();
         assert!(error.to_string().contains("`a.weigth`"), "{error}");
         assert!(error.to_string().contains("`a.weight`, `a.bias`"), "{error}");
-        assert!(matches!(read("t", &bytes, None), Err(Error::Value { .. })));
-        assert!(matches!(read("t", &bytes, Some("a.bias")), Err(Error::Value { .. })));
+        assert!(matches!(read(&from(&bytes), None), Err(Error::Value { .. })));
+        assert!(matches!(read(&from(&bytes), Some("a.bias")), Err(Error::Value { .. })));
     }
 
     #[test]
     fn one_tensor_needs_no_name() {
         let bytes = file(r#"{"x":{"dtype":"U8","shape":[],"data_offsets":[0,1]}}"#, &[9]);
-        assert_eq!(read("t", &bytes, None).unwrap().bytes.as_ref(), [9]);
+        assert_eq!(read(&from(&bytes), None).unwrap().bytes.as_ref(), [9]);
     }
 
     #[test]
     fn every_prefix_is_an_error_and_every_flipped_byte_is_survived() {
         let whole = two();
         for end in 0..whole.len() {
-            let error = read("t", &whole[..end], Some("a.weight")).unwrap_err();
+            let error = read(&from(&whole[..end]), Some("a.weight")).unwrap_err();
             assert!(matches!(error, Error::Io { .. }), "{end} bytes: {error}");
         }
         for at in 0..whole.len() {
             for bit in 0..8 {
                 let mut bytes = whole.clone();
                 bytes[at] ^= 1 << bit;
-                let _ = read("t", &bytes, Some("a.weight"));
+                let _ = read(&from(&bytes), Some("a.weight"));
             }
         }
     }
@@ -213,9 +225,9 @@ mod tests {
                 .push(format!(r#""t{i:02}":{{"dtype":"U8","shape":[{n}],"data_offsets":[{start},{end}]}}"#));
         }
         let bytes = file(&format!("{{{}}}", entries.join(",")), &[0; 64]);
-        assert!(matches!(read("t", &bytes, Some("t00")), Err(Error::Io { .. })));
+        assert!(matches!(read(&from(&bytes), Some("t00")), Err(Error::Io { .. })));
         let deep = file(&"[".repeat(10_000), &[]);
-        assert!(matches!(read("t", &deep, None), Err(Error::Io { .. })));
+        assert!(matches!(read(&from(&deep), None), Err(Error::Io { .. })));
     }
 
     #[test]

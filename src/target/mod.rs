@@ -1,6 +1,16 @@
 //! Layout families: each descriptor's rules, and how it becomes a [`crate::layout::Layout`].
 
+pub mod device;
+pub mod mesh;
+pub mod metal;
+pub mod spyre;
+pub mod strided;
+pub mod tile;
+pub mod tiled;
+pub mod ttnn;
+
 use crate::dtype::DType;
+use crate::error::{Error, Result};
 
 /// The logical tensor that a descriptor is applied to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -9,4 +19,44 @@ pub struct Tensor {
     pub shape: Vec<u64>,
     /// Logical element type.
     pub dtype: DType,
+}
+
+/// The most dimensions that any shape, grid, map or nest may have.
+pub const MAX_RANK: usize = 64;
+
+/// Checks that `what` has at most [`MAX_RANK`] dimensions.
+fn check_rank(what: &str, rank: usize) -> Result<()> {
+    if rank > MAX_RANK {
+        return Err(Error::value(what, format!("{rank} dimensions"), format!("at most {MAX_RANK}")));
+    }
+    Ok(())
+}
+
+/// Checks that a grid, shard or mesh has 1 to [`MAX_RANK`] dimensions, each of size 1 or more.
+fn check_positive(what: &str, sizes: &[u64]) -> Result<()> {
+    check_rank(what, sizes.len())?;
+    if sizes.is_empty() {
+        return Err(Error::value(what, "no dimension", "at least one"));
+    }
+    if sizes.contains(&0) {
+        return Err(Error::value(what, join(sizes), "sizes of 1 or more"));
+    }
+    Ok(())
+}
+
+/// Checks that `what` has `needed` entries; `rule` says why so many.
+fn check_count(what: &str, given: usize, needed: usize, rule: &str) -> Result<()> {
+    if given != needed {
+        return Err(Error::value(what, entries(given), format!("{needed}, {rule}")));
+    }
+    Ok(())
+}
+
+fn entries(n: usize) -> String {
+    if n == 1 { "1 entry".into() } else { format!("{n} entries") }
+}
+
+/// A shape as MLIR writes it: `2x3x4`.
+pub(crate) fn join(sizes: &[u64]) -> String {
+    sizes.iter().map(u64::to_string).collect::<Vec<_>>().join("x")
 }

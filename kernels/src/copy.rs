@@ -1,0 +1,148 @@
+//! Strided copies.
+
+use std::mem::MaybeUninit;
+
+use crate::mem::Move;
+use crate::{Kernels, Window, transpose};
+
+impl Kernels {
+    /// Copies the `w.rows * w.cols` elements of `elem` bytes that the window names, from offsets counted from byte
+    /// `src_at` of `src` to offsets counted from byte `dst_at` of `dst`. No other byte of `dst` is touched.
+    ///
+    /// Any `elem` works; a window without elements, or with elements of 0 bytes, does nothing. Fast are elements
+    /// that lie one after another on both sides (runs), transposes of elements of 1, 2, 4 and 8 bytes (the source
+    /// contiguous along one index, the destination along the other), and elements of up to 256 bytes at any stride.
+    ///
+    /// # Panics
+    /// When a byte of the window lies outside `src` or `dst`, or `dst` is too small to hold the elements side by
+    /// side; found in constant time, before anything is written.
+    #[inline]
+    pub fn copy(
+        &self,
+        elem: usize,
+        src: &[u8],
+        src_at: usize,
+        dst: &mut [MaybeUninit<u8>],
+        dst_at: usize,
+        w: &Window,
+    ) {
+        if let Some(on) = Move::new(elem, src, src_at, dst, dst_at, w) {
+            self.table.copy(on);
+        }
+    }
+}
+
+/// Runs first, then transposes, then whatever is left element by element.
+#[inline(always)]
+pub(crate) fn body(on: Move<'_>) {
+    if let Err(on) = transpose::attempt(on.merged()) {
+        elements(on);
+    }
+}
+
+/// Sizes of whole registers move at once. Those between take two moves that overlap, which beats a call of
+/// `memcpy` until about 256 bytes.
+#[inline(always)]
+fn elements(on: Move<'_>) {
+    match on.elem() {
+        1 => on.each::<1>(),
+        2 => on.each::<2>(),
+        4 => on.each::<4>(),
+        8 => on.each::<8>(),
+        16 => on.each::<16>(),
+        32 => on.each::<32>(),
+        64 => on.each::<64>(),
+        128 => on.each::<128>(),
+        3 => on.each_in_two::<2>(),
+        5..8 => on.each_in_two::<4>(),
+        9..16 => on.each_in_two::<8>(),
+        17..32 => on.each_in_two::<16>(),
+        33..64 => on.each_in_two::<32>(),
+        65..128 => on.each_in_two::<64>(),
+        129..=256 => on.each_in_two::<128>(),
+        _ => on.each_long(),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod sweep {
+    use super::*;
+
+    /// Bytes left around the window on all sides; none may change.
+    const MARGIN: usize = 24;
+
+    /// All shapes up to twice the largest transposed block and one more, in every arrangement that takes a path of
+    /// its own, at every element size that does.
+    pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
+        for elem in [1_usize, 2, 3, 4, 5, 8, 16, 31] {
+            let side = if elem < 16 { 2 * 16 / elem.next_power_of_two() + 1 } else { 3 };
+            for rows in 0..=side {
+                for cols in 0..=side {
+                    for window in arrangements(elem, rows, cols) {
+                        same(tested, rule, elem, &window);
+                    }
+                }
+            }
+        }
+        for elem in 1..=300 {
+            for (rows, cols) in [(1, 1), (3, 1), (1, 3), (2, 3)] {
+                for window in arrangements(elem, rows, cols) {
+                    same(tested, rule, elem, &window);
+                }
+            }
+        }
+    }
+
+    fn arrangements(elem: usize, rows: usize, cols: usize) -> Vec<Window> {
+        let (e, r, c) = (elem as isize, rows as isize, cols as isize);
+        let window =
+            |src_row, src_col, dst_row, dst_col| Window { rows, cols, src_row, src_col, dst_row, dst_col };
+        let dense = (c * e, e);
+        let mut all = Vec::new();
+        // Dense, transposed, with gaps after rows, with gaps everywhere, reversed, broadcast.
+        for src in [
+            dense,
+            (e, r * e),
+            (c * e + 5, e),
+            (e, r * e + 7),
+            ((e + 3) * c, e + 3),
+            (-c * e, e),
+            (c * e, -e),
+            (-e, -r * e - 1),
+            (0, e),
+            (e, 0),
+        ] {
+            for dst in
+                [dense, (e, r * e), (c * e + 9, e), (e, r * e + 1), ((e + 1) * c + 2, e + 1), (-c * e, e)]
+            {
+                all.push(window(src.0, src.1, dst.0, dst.1));
+            }
+        }
+        all
+    }
+
+    /// The lowest offset the strides reach, negated, and the bytes from there to the end of the highest element.
+    fn extent(elem: usize, row: (usize, isize), col: (usize, isize)) -> (usize, usize) {
+        let reach = |(count, stride): (usize, isize)| count.saturating_sub(1) as isize * stride;
+        let below = -(reach(row).min(0) + reach(col).min(0)) as usize;
+        let above = (reach(row).max(0) + reach(col).max(0)) as usize;
+        (below, below + above + elem)
+    }
+
+    fn same(tested: &Kernels, rule: &Kernels, elem: usize, w: &Window) {
+        let (src_at, src_len) = extent(elem, (w.rows, w.src_row), (w.cols, w.src_col));
+        let (dst_at, dst_len) = extent(elem, (w.rows, w.dst_row), (w.cols, w.dst_col));
+        // A byte ramp would repeat every 256 bytes; this sequence does not within any window here.
+        let src: Vec<u8> = (0..src_len as u32).map(|i| (i.wrapping_mul(0x9E37_79B1) >> 24) as u8).collect();
+        let run = |kernels: &Kernels, before: u8| {
+            let mut dst = vec![MaybeUninit::new(before); dst_len + 2 * MARGIN];
+            kernels.copy(elem, &src, src_at, &mut dst, dst_at + MARGIN, w);
+            crate::mem::assume_written(dst)
+        };
+        // Two fills before, so that a byte left out cannot hide behind an equal one.
+        for before in [0x00, 0xFF] {
+            let (got, want) = (run(tested, before), run(rule, before));
+            assert!(got == want, "{} copy of {elem}-byte elements over {w:?}", tested.isa().name());
+        }
+    }
+}

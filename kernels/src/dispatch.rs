@@ -1,0 +1,136 @@
+//! One table of kernels per instruction set, and the registry from which the tables are made.
+//!
+//! A kernel body is a safe `#[inline(always)]` function. The registry instantiates it once per level: called from
+//! a function compiled for the level's features it is inlined there and compiled with them. A helper that is not
+//! inlined silently loses the features (and half the speed), hence `#[inline(always)]` down the whole chain.
+//!
+//! Fact D1, cited by the one unsafe block here: the table of a level leaves this module only through
+//! [`Kernels::for_isa`], which has asked the processor for every feature the level's functions are compiled for.
+
+use crate::Isa;
+use crate::fill::Runs;
+use crate::mem::Move;
+
+/// The kernels of one instruction set.
+///
+/// All tables give the same bytes for the same call; they differ in speed alone. A value of this type exists only
+/// for a level the machine can run.
+#[derive(Debug)]
+pub struct Kernels {
+    isa: Isa,
+    pub(crate) table: Table,
+}
+
+impl Kernels {
+    /// The table of a level, or `None` when this machine cannot run it.
+    pub fn for_isa(isa: Isa) -> Option<&'static Kernels> {
+        isa.is_available().then_some(match isa {
+            Isa::Scalar => &SCALAR,
+            #[cfg(target_arch = "x86_64")]
+            Isa::V3 => &V3,
+            #[cfg(target_arch = "x86_64")]
+            Isa::V4 => &V4,
+            _ => &BASE,
+        })
+    }
+
+    /// The level of this table.
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+}
+
+/// Makes the tables and the differential tests out of the registry below.
+macro_rules! kernels {
+    (@table $($name:ident($($arg:ident: $ty:ty),*): $body:path, $scalar:path, $sweep:path;)*) => {
+        /// One function per kernel of the registry.
+        #[derive(Debug)]
+        pub(crate) struct Table {
+            $($name: unsafe fn($($ty),*),)*
+        }
+
+        impl Table {
+            $(
+                #[inline]
+                pub(crate) fn $name(&self, $($arg: $ty),*) {
+                    // SAFETY: D1, the processor has the features this function was compiled for. It has no other
+                    // precondition, being an instance of a safe function.
+                    unsafe { (self.$name)($($arg),*) }
+                }
+            )*
+        }
+    };
+
+    (@instance $table:ident $isa:expr, $which:ident $features:tt
+        $($name:ident($($arg:ident: $ty:ty),*): $body:path, $scalar:path, $sweep:path;)*) => {
+        static $table: Kernels = {
+            $(kernels!(@function $which $features $name($($arg: $ty),*), $body, $scalar);)*
+            Kernels { isa: $isa, table: Table { $($name),* } }
+        };
+    };
+    (@function body [$(#[$feature:meta])*] $name:ident($($arg:ident: $ty:ty),*), $body:path, $scalar:path) => {
+        $(#[$feature])*
+        fn $name($($arg: $ty),*) {
+            $body($($arg),*)
+        }
+    };
+    (@function scalar [] $name:ident($($arg:ident: $ty:ty),*), $body:path, $scalar:path) => {
+        fn $name($($arg: $ty),*) {
+            $scalar($($arg),*)
+        }
+    };
+
+    (@tests $($name:ident($($arg:ident: $ty:ty),*): $body:path, $scalar:path, $sweep:path;)*) => {
+        /// Every kernel of every table this machine can run against the scalar rule.
+        #[cfg(test)]
+        mod differential {
+            use super::*;
+            $(
+                #[test]
+                fn $name() {
+                    for isa in Isa::available() {
+                        $sweep(Kernels::for_isa(isa).unwrap(), &SCALAR);
+                    }
+                }
+            )*
+        }
+    };
+
+    // The registry: `name(arguments): body, scalar rule, sweep;`
+    ($($list:tt)*) => {
+        kernels!(@table $($list)*);
+        kernels!(@instance SCALAR Isa::Scalar, scalar [] $($list)*);
+        kernels!(@instance BASE Isa::Base, body [] $($list)*);
+        // Both feature lists are those `isa` tests for.
+        #[cfg(target_arch = "x86_64")]
+        kernels!(@instance V3 Isa::V3, body
+            [#[target_feature(enable = "avx2,bmi1,bmi2,f16c,fma,lzcnt,movbe,popcnt")]]
+            $($list)*);
+        #[cfg(target_arch = "x86_64")]
+        kernels!(@instance V4 Isa::V4, body
+            [#[target_feature(enable = "avx2,bmi1,bmi2,f16c,fma,lzcnt,movbe,popcnt")]
+             #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512ifma,avx512vbmi")]
+             #[target_feature(enable = "avx512vbmi2,avx512vnni,avx512bitalg,avx512vpopcntdq")]]
+            $($list)*);
+        kernels!(@tests $($list)*);
+    };
+}
+
+// One line per kernel. `body` is compiled for each level above scalar, `rule` is the scalar table's entry, and
+// `sweep(tested, rule)` runs both tables over the kernel's small world and compares every byte.
+kernels! {
+    copy(on: Move<'_>): crate::copy::body, crate::scalar::copy, crate::copy::sweep::sweep;
+    fill(pattern: &[u8], runs: Runs<'_>): crate::fill::body, crate::scalar::fill, crate::fill::sweep::sweep;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_level_gets_its_own_table() {
+        for isa in Isa::ALL {
+            assert_eq!(Kernels::for_isa(isa).map(Kernels::isa), isa.is_available().then_some(isa));
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The one place where kernels load and store: drivers that walk a validated window.
+//!
+//! A kernel body is a function from fixed arrays to fixed arrays; the drivers here bring the bytes.
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use crate::Window;
+use crate::window::lies_inside;
+
+/// A [`Window`] together with the slices it lies in.
+///
+/// Fact M1, cited by the unsafe blocks below: for every r < `window.rows` and c < `window.cols`, the `elem` bytes
+/// from `src_at + r * src_row + c * src_col` lie in `src`, and those from `dst_at + r * dst_row + c * dst_col` in
+/// `dst`. [`Move::new`] establishes it, and the methods that return another `Move` keep the set of bytes.
+pub(crate) struct Move<'a> {
+    elem: usize,
+    src: &'a [u8],
+    src_at: usize,
+    dst: &'a mut [MaybeUninit<u8>],
+    dst_at: usize,
+    window: Window,
+}
+
+impl<'a> Move<'a> {
+    /// Checks the window against the slices, in constant time. `None` when there is nothing to move.
+    ///
+    /// # Panics
+    /// When a byte of the window lies outside its slice, or the destination has no room for that many elements.
+    pub(crate) fn new(
+        elem: usize,
+        src: &'a [u8],
+        src_at: usize,
+        dst: &'a mut [MaybeUninit<u8>],
+        dst_at: usize,
+        window: &Window,
+    ) -> Option<Move<'a>> {
+        let w = window;
+        if w.is_empty(elem) {
+            return None;
+        }
+
+        assert!(
+            lies_inside(src.len(), src_at, elem, (w.rows, w.src_row), (w.cols, w.src_col)),
+            "elements of {elem} bytes of {w:?} from byte {src_at} leave a source of {} bytes",
+            src.len()
+        );
+        assert!(
+            lies_inside(dst.len(), dst_at, elem, (w.rows, w.dst_row), (w.cols, w.dst_col)),
+            "elements of {elem} bytes of {w:?} from byte {dst_at} leave a destination of {} bytes",
+            dst.len()
+        );
+        // Elements that do not overlap fit; this also bounds the work by the destination when strides are 0.
+        assert!(
+            w.rows
+                .checked_mul(w.cols)
+                .and_then(|n| n.checked_mul(elem))
+                .is_some_and(|bytes| bytes <= dst.len()),
+            "elements of {elem} bytes of {w:?} do not fit side by side in a destination of {} bytes",
+            dst.len()
+        );
+        Some(Move { elem, src, src_at, dst, dst_at, window: *w })
+    }
+
+    /// Bytes of an element.
+    #[inline(always)]
+    pub(crate) fn elem(&self) -> usize {
+        self.elem
+    }
+
+    /// The window.
+    #[inline(always)]
+    pub(crate) fn window(&self) -> Window {
+        self.window
+    }
+
+    /// The source and the offset of element (0, 0) in it; the same for the destination.
+    pub(crate) fn into_slices(self) -> (&'a [u8], usize, &'a mut [MaybeUninit<u8>], usize) {
+        (self.src, self.src_at, self.dst, self.dst_at)
+    }
+
+    /// The same move with the roles of rows and columns exchanged.
+    #[inline(always)]
+    pub(crate) fn swapped(self) -> Move<'a> {
+        Move { window: self.window.swapped(), ..self }
+    }
+
+    /// The same move with fewer and longer elements where elements lie one after another on both sides; then the
+    /// rows are the shorter loop wherever one loop is left.
+    #[inline(always)]
+    pub(crate) fn merged(self) -> Move<'a> {
+        // Merging rows may bring columns together, hence the third step.
+        let merged =
+            self.with_columns_merged().swapped().with_columns_merged().swapped().with_columns_merged();
+        if merged.window.cols == 1 { merged.swapped() } else { merged }
+    }
+
+    #[inline(always)]
+    fn with_columns_merged(self) -> Move<'a> {
+        let Move { elem, window: w, .. } = self;
+        if w.src_col == elem as isize && w.dst_col == elem as isize {
+            // No overflow: the elements fit `dst` side by side.
+            Move { elem: elem * w.cols, window: Window { cols: 1, ..w }, ..self }
+        } else {
+            self
+        }
+    }
+
+    /// Calls `f` with the places of each element, columns within rows.
+    #[inline(always)]
+    fn for_each(self, f: impl Fn(*const u8, *mut u8)) {
+        let w = self.window;
+        let (src, dst) = (self.src.as_ptr(), self.dst.as_mut_ptr().cast::<u8>());
+        for r in 0..w.rows as isize {
+            for c in 0..w.cols as isize {
+                // SAFETY: M1: both places are inside their slices. No product or sum overflows, as each is the
+                // distance of two places in one slice; `rows` and `cols` fit `isize`, as they fit `dst` side by
+                // side.
+                unsafe {
+                    f(
+                        src.offset(self.src_at as isize + r * w.src_row + c * w.src_col),
+                        dst.offset(self.dst_at as isize + r * w.dst_row + c * w.dst_col),
+                    )
+                }
+            }
+        }
+    }
+
+    /// Copies elements of `N` bytes, each in one load and one store.
+    #[inline(always)]
+    pub(crate) fn each<const N: usize>(self) {
+        assert_eq!(self.elem, N);
+        // SAFETY: M1, and `elem` is `N`.
+        self.for_each(|src, dst| unsafe { put(dst, get::<N>(src)) });
+    }
+
+    /// Copies elements of `N` to `2 * N` bytes as their first `N` and their last `N` bytes, which may overlap.
+    #[inline(always)]
+    pub(crate) fn each_in_two<const N: usize>(self) {
+        let rest = self.elem.checked_sub(N).filter(|&rest| rest <= N);
+        let rest = rest.expect("elements of N to 2 * N bytes");
+        // SAFETY: M1, and `elem` is `N + rest`.
+        self.for_each(|src, dst| unsafe {
+            put(dst, get::<N>(src));
+            put(dst.add(rest), get::<N>(src.add(rest)));
+        });
+    }
+
+    /// Copies elements of any size, each by a call of `memcpy`.
+    #[inline(always)]
+    pub(crate) fn each_long(self) {
+        let elem = self.elem;
+        // SAFETY: M1; source and destination are a shared and a unique borrow, so they do not overlap.
+        self.for_each(|src, dst| unsafe { dst.copy_from_nonoverlapping(src, elem) });
+    }
+
+    /// Moves blocks of `B` x `B` elements through `transpose`: it gets the columns of a block, each contiguous in
+    /// the source, and returns its rows, each contiguous in the destination; both are `LINE` bytes long.
+    ///
+    /// Needs `src_row` and `dst_col` equal to the element size, which is `LINE / B`, and at least `B` rows and
+    /// columns. A last block that would leave the window moves back inside and repeats elements of the one before.
+    #[inline(always)]
+    pub(crate) fn blocks<const B: usize>(self, transpose: impl Fn([[u8; LINE]; B]) -> [[u8; LINE]; B]) {
+        let w = self.window;
+        assert!(self.elem * B == LINE && w.rows >= B && w.cols >= B);
+        assert!(w.src_row == self.elem as isize && w.dst_col == self.elem as isize);
+        let (src, dst) = (self.src.as_ptr(), self.dst.as_mut_ptr().cast::<u8>());
+        let blocks = |count: usize| count.div_ceil(B);
+        let start = |block: usize, count: usize| (block * B).min(count - B) as isize;
+        // Squares of whole cache lines: every line that is loaded or stored is finished while it is in L1.
+        for (rows, cols) in squares(blocks(w.rows), blocks(w.cols)) {
+            for c in cols {
+                let c = start(c, w.cols);
+                for r in rows.clone() {
+                    let r = start(r, w.rows);
+                    // SAFETY: M1: a block's column is `B` elements of one column of the window, `LINE` bytes on
+                    // end as `src_row` is the element size; a block's row likewise, as `dst_col` is. Blocks start
+                    // at most at `rows - B` and `cols - B`.
+                    unsafe {
+                        let src = src.offset(self.src_at as isize + r * w.src_row + c * w.src_col);
+                        let dst = dst.offset(self.dst_at as isize + r * w.dst_row + c * w.dst_col);
+                        let mut lines = [[0; LINE]; B];
+                        for (i, line) in lines.iter_mut().enumerate() {
+                            *line = get(src.offset(i as isize * w.src_col));
+                        }
+                        for (i, line) in transpose(lines).into_iter().enumerate() {
+                            put(dst.offset(i as isize * w.dst_row), line);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Bytes of a row or column of a block: one 128-bit register.
+pub(crate) const LINE: usize = 16;
+
+/// Divides a grid of blocks into squares whose sides are cache lines of 64 bytes.
+#[inline(always)]
+fn squares(rows: usize, cols: usize) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
+    const SIDE: usize = 64 / LINE;
+    let parts = |count: usize| (0..count).step_by(SIDE).map(move |at| at..count.min(at + SIDE));
+    parts(cols).flat_map(move |cols| parts(rows).map(move |rows| (rows, cols.clone())))
+}
+
+/// # Safety
+/// `N` bytes from `src` are readable.
+#[inline(always)]
+unsafe fn get<const N: usize>(src: *const u8) -> [u8; N] {
+    // SAFETY: the caller's promise; an array of bytes has no alignment.
+    unsafe { src.cast::<[u8; N]>().read() }
+}
+
+/// # Safety
+/// `N` bytes from `dst` are writable.
+#[inline(always)]
+unsafe fn put<const N: usize>(dst: *mut u8, bytes: [u8; N]) {
+    // SAFETY: the caller's promise; an array of bytes has no alignment.
+    unsafe { dst.cast::<[u8; N]>().write(bytes) }
+}
+
+/// Initialised bytes as bytes that may be uninitialised, to copy them where such are wanted.
+#[inline(always)]
+pub(crate) fn as_uninit(bytes: &[u8]) -> &[MaybeUninit<u8>] {
+    // SAFETY: `MaybeUninit<u8>` has the layout of `u8`, and a shared borrow does not allow to uninitialise it.
+    unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len()) }
+}
+
+/// What a test's destination holds after a kernel wrote to it.
+#[cfg(test)]
+pub(crate) fn assume_written(bytes: Vec<MaybeUninit<u8>>) -> Vec<u8> {
+    // SAFETY: the tests fill their destinations before they hand them to a kernel.
+    bytes.into_iter().map(|byte| unsafe { byte.assume_init() }).collect()
+}

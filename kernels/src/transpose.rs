@@ -1,0 +1,74 @@
+//! Transposes by 128-bit interleaves.
+//!
+//! Plain arrays do not become shuffles in any instruction set, and of `wide` only 128-bit types shuffle in registers
+//! in a build for every x86-64; hence these blocks of 16-byte lines.
+
+use bytemuck::Pod;
+use wide::{u8x16, u16x8, u32x4, u64x2};
+
+use crate::mem::{LINE, Move};
+
+/// Does the move if it is a transpose with elements of 1, 2, 4 or 8 bytes of at least one whole block; else gives
+/// it back.
+#[inline(always)]
+pub(crate) fn attempt(on: Move<'_>) -> Result<(), Move<'_>> {
+    let contiguous = |on: &Move<'_>| {
+        let (elem, w) = (on.elem() as isize, on.window());
+        w.src_row == elem && w.dst_col == elem
+    };
+    let on = if contiguous(&on) { on } else { on.swapped() };
+    if !contiguous(&on) || on.window().rows.min(on.window().cols) * on.elem() < LINE {
+        return Err(on.swapped());
+    }
+    match on.elem() {
+        1 => on.blocks(|lines| interleaved::<u8x16, 16>(lines, 4)),
+        2 => on.blocks(|lines| u16x8::transpose(lines.map(bytemuck::cast)).map(bytemuck::cast)),
+        4 => on.blocks(|lines| interleaved::<u32x4, 4>(lines, 2)),
+        8 => on.blocks(|lines| interleaved::<u64x2, 2>(lines, 1)),
+        _ => return Err(on),
+    }
+    Ok(())
+}
+
+/// A 128-bit vector whose lanes can be interleaved with those of another: (low halves, high halves).
+trait Interleave: Pod {
+    fn interleave(self, other: Self) -> (Self, Self);
+}
+
+impl Interleave for u8x16 {
+    #[inline(always)]
+    fn interleave(self, other: Self) -> (Self, Self) {
+        (u8x16::unpack_low(self, other), u8x16::unpack_high(self, other))
+    }
+}
+
+impl Interleave for u32x4 {
+    #[inline(always)]
+    fn interleave(self, other: Self) -> (Self, Self) {
+        (self.unpack_lo(other), self.unpack_hi(other))
+    }
+}
+
+impl Interleave for u64x2 {
+    #[inline(always)]
+    fn interleave(self, other: Self) -> (Self, Self) {
+        (self.unpack_lo(other), self.unpack_hi(other))
+    }
+}
+
+/// Transposes `B` lines of `B` lanes, `B` being 2 to the `rounds`.
+///
+/// A lane's number is the bits of its line followed by the bits of its place in the line. Interleaving line i with
+/// line i + B/2 into lines 2i and 2i + 1 rotates these bits left by one; after as many rounds as the line has bits,
+/// line and place have changed sides.
+#[inline(always)]
+fn interleaved<L: Interleave, const B: usize>(lines: [[u8; LINE]; B], rounds: u32) -> [[u8; LINE]; B] {
+    let mut lines: [L; B] = lines.map(bytemuck::cast);
+    for _ in 0..rounds {
+        let before = lines;
+        for i in 0..B / 2 {
+            (lines[2 * i], lines[2 * i + 1]) = before[i].interleave(before[i + B / 2]);
+        }
+    }
+    lines.map(bytemuck::cast)
+}

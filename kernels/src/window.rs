@@ -1,0 +1,65 @@
+//! Two-dimensional strided windows: which bytes a move reads and writes.
+
+/// A two-dimensional strided move: `rows` x `cols` elements, each at its own place in the source and in the
+/// destination. Element (r, c) goes from `r * src_row + c * src_col` to `r * dst_row + c * dst_col`.
+///
+/// Strides are in bytes and may be negative; on the source side also 0 (a broadcast). Destination elements must
+/// not overlap: where they do, the bytes in the overlap are those of one of the elements, and which is unspecified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Trip count of the outer index.
+    pub rows: usize,
+    /// Trip count of the inner index.
+    pub cols: usize,
+    /// Bytes in the source from an element to the one in the next row.
+    pub src_row: isize,
+    /// Bytes in the source from an element to the one in the next column.
+    pub src_col: isize,
+    /// Bytes in the destination from an element to the one in the next row.
+    pub dst_row: isize,
+    /// Bytes in the destination from an element to the one in the next column.
+    pub dst_col: isize,
+}
+
+impl Window {
+    /// The window with the roles of rows and columns exchanged: the same elements.
+    pub(crate) fn swapped(self) -> Window {
+        Window {
+            rows: self.cols,
+            cols: self.rows,
+            src_row: self.src_col,
+            src_col: self.src_row,
+            dst_row: self.dst_col,
+            dst_col: self.dst_row,
+        }
+    }
+
+    pub(crate) fn is_empty(&self, elem: usize) -> bool {
+        self.rows == 0 || self.cols == 0 || elem == 0
+    }
+}
+
+/// Whether elements of `elem` bytes (at least one) at `at + r * row.1 + c * col.1`, for all r < `row.0` and
+/// c < `col.0` (at least one each), lie inside `0..len`.
+///
+/// Exact although it never leaves `isize`: a slice is at most `isize::MAX` bytes long, so a place that `isize`
+/// cannot express is outside.
+pub(crate) fn lies_inside(
+    len: usize,
+    at: usize,
+    elem: usize,
+    row: (usize, isize),
+    col: (usize, isize),
+) -> bool {
+    let inside = || {
+        let (mut first, mut last) = (isize::try_from(at).ok()?, isize::try_from(at).ok()?);
+        for (count, stride) in [row, col] {
+            let reach = isize::try_from(count - 1).ok()?.checked_mul(stride)?;
+            first = first.checked_add(reach.min(0))?;
+            last = last.checked_add(reach.max(0))?;
+        }
+        let end = usize::try_from(last).ok()?.checked_add(elem)?;
+        Some(first >= 0 && end <= len)
+    };
+    inside().unwrap_or(false)
+}

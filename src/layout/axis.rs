@@ -1,0 +1,316 @@
+//! One axis of a layout: a group of logical dimensions whose address is a staircase of one coordinate.
+
+use super::stair::{MAX_PARTS, Piece, Stair, Step, add, compose};
+use crate::error::{Error, Result};
+
+/// An address inside a layout: the unit, bytes from the unit's start, and the slot inside a block.
+///
+/// A *unit* is what a distribution moves as a whole (a page of an interleaved tensor, the shard of a core);
+/// layouts without one have a single unit. The *slot* counts the elements of a tile row by row, whatever
+/// the order in which its bytes store them; it is 0 for plain formats.
+pub(crate) type Addr = Step<3>;
+
+/// One digit of an axis: `n` values, each `step` further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Level {
+    pub(crate) n: u64,
+    pub(crate) step: Addr,
+}
+
+impl Level {
+    /// `n` values, `bytes` apart in one unit.
+    pub(crate) fn bytes(n: u64, bytes: i64) -> Level {
+        Level { n, step: [0, bytes, 0] }
+    }
+}
+
+/// A group of logical dimensions, the cells they fall on, and the cells they leave empty.
+#[derive(Debug, Clone)]
+pub(crate) struct Axis {
+    /// The logical dimensions, ascending; the coordinate counts them row-major.
+    pub(crate) dims: Vec<usize>,
+    /// From coordinate to cell, starting at cell `first`.
+    pub(crate) places: Stair<1>,
+    /// The cell of the first element.
+    pub(crate) first: i64,
+    /// The digits of a cell, outermost first; cells without an element are padding.
+    pub(crate) cells: Vec<Level>,
+    /// From coordinate to address, starting at `start`.
+    pub(crate) stair: Stair<3>,
+    /// The address of the first element.
+    pub(crate) start: Addr,
+}
+
+impl Axis {
+    /// An axis of at least one coordinate. Every coordinate must reach a cell.
+    pub(crate) fn new(dims: Vec<usize>, first: i64, places: Stair<1>, cells: Vec<Level>) -> Result<Axis> {
+        let (start, stair) = compose(&places, first, &cells_stair(&cells))?;
+        Ok(Axis { dims, places, first, cells, stair, start })
+    }
+
+    /// The axis of one dimension of `len` on as many cells, `step` apart.
+    pub(crate) fn line(dim: usize, len: u64, step: Addr) -> Result<Axis> {
+        Axis::new(vec![dim], 0, Stair::run(len, [1]), vec![Level { n: len, step }])
+    }
+
+    /// How many cells there are.
+    pub(crate) fn extent(&self) -> u64 {
+        self.cells.iter().map(|c| c.n).product()
+    }
+
+    /// The address of a cell.
+    pub(crate) fn cell(&self, mut cell: u64) -> Addr {
+        let mut at = [0; 3];
+        for level in self.cells.iter().rev() {
+            at = add(at, level.step.map(|s| s * (cell % level.n) as i64));
+            cell /= level.n;
+        }
+        at
+    }
+
+    /// The cells without an element, as maximal runs; an error if two coordinates share a cell.
+    pub(crate) fn gaps(&self) -> Result<Vec<Piece<1>>> {
+        gaps(self.places.pieces([self.first])?, self.extent() as i64)
+    }
+
+    /// The addresses of a set of cells.
+    pub(crate) fn addresses(&self, cells: &[Piece<1>]) -> Result<Vec<Piece<3>>> {
+        let all = cells_stair(&self.cells);
+        let mut out = Vec::new();
+        for piece in cells {
+            let (at, stair) = compose(&Stair::nest(&piece.loops), piece.at[0], &all)?;
+            out.extend(stair.pieces(at)?);
+        }
+        Ok(out)
+    }
+
+    /// The coordinate of a cell, if an element lies there.
+    pub(crate) fn coordinate(&self, cell: i64) -> Option<u64> {
+        find(&self.places, cell - self.first)
+    }
+}
+
+/// The staircase over all cells.
+fn cells_stair(cells: &[Level]) -> Stair<3> {
+    let loops: Vec<_> = cells.iter().map(|c| (c.n, c.step)).collect();
+    Stair::nest(&loops)
+}
+
+/// The least and greatest address that loops reach from `at`.
+pub(crate) fn reach(at: i64, loops: &[(u64, Step<1>)]) -> (i64, i64) {
+    loops.iter().fold((at, at), |(lo, hi), &(n, [step])| {
+        let way = (n as i64 - 1) * step;
+        (lo + way.min(0), hi + way.max(0))
+    })
+}
+
+/// The coordinate at which a staircase has the value `at`.
+fn find(stair: &Stair<1>, at: i64) -> Option<u64> {
+    match stair {
+        Stair::Run { len: 1, .. } => (at == 0).then_some(0),
+        Stair::Run { len, step: [step] } => {
+            let i = if *step == 0 { (at == 0).then_some(0)? } else { at / step };
+            (i * step == at && (0..*len as i64).contains(&i)).then_some(i as u64)
+        }
+        Stair::Loop { n, step: [step], body } => {
+            let (lo, hi) = body_hull(body);
+            // The turns whose hull holds the value; a handful, since turns seldom interleave.
+            let (first, last) = match *step {
+                0 => (0, 0),
+                s if s > 0 => ((at - hi).div_euclid(s).max(0), (at - lo).div_euclid(s).min(*n as i64 - 1)),
+                s => ((at - lo).div_euclid(s).max(0), (at - hi).div_euclid(s).min(*n as i64 - 1)),
+            };
+            (first..=last)
+                .take(MAX_PARTS)
+                .find_map(|i| find(body, at - i * step).map(|u| i as u64 * body.len() + u))
+        }
+        Stair::Seq(parts) => {
+            let mut begin = 0;
+            for (start, part) in parts {
+                if let Some(u) = find(part, at - start[0]) {
+                    return Some(begin + u);
+                }
+                begin += part.len();
+            }
+            None
+        }
+    }
+}
+
+fn body_hull(stair: &Stair<1>) -> (i64, i64) {
+    match stair {
+        Stair::Run { len, step } => reach(0, &[(*len, *step)]),
+        Stair::Loop { n, step, body } => {
+            let (lo, hi) = body_hull(body);
+            let (from, to) = reach(0, &[(*n, *step)]);
+            (lo + from, hi + to)
+        }
+        Stair::Seq(parts) => parts
+            .iter()
+            .map(|(start, part)| {
+                let (lo, hi) = body_hull(part);
+                (lo + start[0], hi + start[0])
+            })
+            .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+            .unwrap_or((0, 0)),
+    }
+}
+
+/// What a set of pieces leaves free of `0..extent`, as maximal runs; an error if two pieces meet.
+pub(crate) fn gaps(pieces: Vec<Piece<1>>, extent: i64) -> Result<Vec<Piece<1>>> {
+    let mut out = Vec::new();
+    let mut work = 0;
+    let pieces = pieces.into_iter().map(upward).collect();
+    let (mut free, end) = between(pieces, 0, &[], &mut out, &mut work)?;
+    if end < extent {
+        free.push((end, (extent - end) as u64));
+    }
+    out.extend(free.iter().map(|&(at, len)| Piece { at: [at], loops: vec![(len, [1])] }));
+    out.sort_by_key(|p| p.at[0]);
+    Ok(out)
+}
+
+/// The same set with upward steps, the greatest outermost.
+fn upward(mut piece: Piece<1>) -> Piece<1> {
+    for (n, step) in &mut piece.loops {
+        if step[0] < 0 {
+            piece.at[0] += (*n as i64 - 1) * step[0];
+            step[0] = -step[0];
+        }
+    }
+    piece.loops.retain(|l| l.0 != 1);
+    piece.loops.sort_by_key(|&(_, [step])| std::cmp::Reverse(step));
+    piece
+}
+
+/// The free runs in front of and between `pieces`, from `from` on, and the end of the last one. Runs inside
+/// of a piece go to `out`, repeated by the loops `outer`.
+#[allow(clippy::type_complexity)]
+fn between(
+    mut pieces: Vec<Piece<1>>,
+    from: i64,
+    outer: &[(u64, Step<1>)],
+    out: &mut Vec<Piece<1>>,
+    work: &mut usize,
+) -> Result<(Vec<(i64, u64)>, i64)> {
+    let complex = || Error::TooComplex { what: "the padding of an axis".into(), cap: MAX_PARTS };
+    let collide = || Error::Collision { what: "an axis".into(), first: vec![], second: vec![] };
+    // Unroll what interleaves until each piece has a range of its own.
+    loop {
+        *work += pieces.len();
+        if *work > MAX_PARTS {
+            return Err(complex());
+        }
+        pieces.sort_by_key(|p| p.at[0]);
+        let end = |p: &Piece<1>| reach(p.at[0], &p.loops).1;
+        let clash = pieces.windows(2).position(|w| end(&w[0]) >= w[1].at[0]);
+        let Some(i) = clash else { break };
+        let widest = |p: &Piece<1>| p.loops.first().map_or(0, |l| l.1[0]);
+        let i = if widest(&pieces[i]) >= widest(&pieces[i + 1]) { i } else { i + 1 };
+        let piece = pieces.remove(i);
+        let Some(&(n, [step])) = piece.loops.first() else { return Err(collide()) };
+        if step == 0 {
+            return Err(collide());
+        }
+        if n > MAX_PARTS as u64 {
+            return Err(complex());
+        }
+        let turn = |k: u64| Piece { at: [piece.at[0] + k as i64 * step], loops: piece.loops[1..].to_vec() };
+        pieces.extend((0..n).map(turn));
+    }
+    let (mut free, mut end) = (Vec::new(), from);
+    for piece in pieces {
+        if piece.at[0] > end {
+            free.push((end, (piece.at[0] - end) as u64));
+        }
+        end = reach(piece.at[0], &piece.loops).1 + 1;
+        inside(piece, outer, out, work)?;
+    }
+    Ok((free, end))
+}
+
+/// The free runs inside of one piece.
+fn inside(
+    piece: Piece<1>,
+    outer: &[(u64, Step<1>)],
+    out: &mut Vec<Piece<1>>,
+    work: &mut usize,
+) -> Result<()> {
+    let Some((&(n, step), rest)) = piece.loops.split_first() else { return Ok(()) };
+    if step == [1] {
+        return Ok(());
+    }
+    let turn_end = reach(piece.at[0], rest).1 + 1;
+    let room = piece.at[0] + step[0] - turn_end;
+    if room < 0 || step[0] == 0 {
+        // Turns interleave: take them one by one.
+        if n > MAX_PARTS as u64 || step[0] == 0 {
+            return Err(Error::Collision { what: "an axis".into(), first: vec![], second: vec![] });
+        }
+        let turns = (0..n)
+            .map(|k| Piece { at: [piece.at[0] + k as i64 * step[0]], loops: rest.to_vec() })
+            .collect();
+        let (free, _) = between(turns, piece.at[0], outer, out, work)?;
+        for (at, len) in free {
+            let loops = outer.iter().copied().chain([(len, [1])]).collect();
+            out.push(Piece { at: [at], loops });
+        }
+        return Ok(());
+    }
+    if room > 0 {
+        let loops = outer.iter().copied().chain([(n - 1, step), (room as u64, [1])]).collect();
+        out.push(Piece { at: [turn_end], loops });
+    }
+    let outer: Vec<_> = outer.iter().copied().chain([(n, step)]).collect();
+    inside(Piece { at: piece.at, loops: rest.to_vec() }, &outer, out, work)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(pieces: &[Piece<1>]) -> Vec<i64> {
+        let mut out = Vec::new();
+        for p in pieces {
+            let stair = Stair::nest(&p.loops);
+            out.extend((0..stair.len()).map(|u| p.at[0] + stair.eval(u)[0]));
+        }
+        out.sort_unstable();
+        out
+    }
+
+    #[test]
+    fn gaps_are_the_complement() {
+        let sets: &[(&[(i64, &[(u64, i64)])], i64)] = &[
+            (&[(0, &[(5, 1)])], 9),
+            (&[(2, &[(5, 1)])], 9),
+            (&[(0, &[(3, 16), (10, 1)])], 48),
+            (&[(0, &[(3, 32), (18, 1)]), (96, &[(17, 1)])], 128),
+            (&[(3, &[(4, -1)])], 4),
+            (&[(0, &[(3, 2), (2, 3)])], 12),
+            (&[(0, &[(4, 8)]), (1, &[(4, 8), (2, 3)])], 40),
+            (&[(0, &[(10, 3)]), (1, &[(10, 3)]), (2, &[(9, 3)])], 31),
+            (&[(5, &[])], 7),
+            (&[(0, &[(4, 257), (8, 8)])], 1100),
+        ];
+        for (set, extent) in sets {
+            let pieces: Vec<_> = set
+                .iter()
+                .map(|(at, loops)| Piece { at: [*at], loops: loops.iter().map(|&(n, s)| (n, [s])).collect() })
+                .collect();
+            let mut all = points(&pieces);
+            let free = gaps(pieces, *extent).unwrap();
+            all.extend(points(&free));
+            all.sort_unstable();
+            assert_eq!(all, (0..*extent).collect::<Vec<_>>(), "{set:?}: {free:?}");
+        }
+    }
+
+    #[test]
+    fn two_on_one_cell_is_an_error() {
+        for loops in [vec![(3, [4]), (8, [1])], vec![(2, [0])], vec![(3, [2]), (2, [4])]] {
+            let pieces = vec![Piece { at: [0], loops }];
+            assert!(matches!(gaps(pieces, 100), Err(Error::Collision { .. })));
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Plans.
+mod lower;
+pub(crate) mod nest;
+mod verify;
