@@ -3,6 +3,7 @@
 
 import argparse
 import hashlib
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -98,7 +99,8 @@ def main():
                 print(f"{name:<60} {str(shape):<14} {fmt:<10} {sha} {result}", flush=True)
     if args.json:
         args.json.write_text(json.dumps(rows, indent=1) + "\n")
-    print(f"{len(rows)} packed by ttnn {ttnn.__version__}" + ("" if args.ttnn_only else f", {wrong} not the same"))
+    version = importlib.metadata.version("ttnn")
+    print(f"{len(rows)} packed by ttnn {version}" + ("" if args.ttnn_only else f", {wrong} not the same"))
     sys.exit(1 if wrong else 0)
 
 
