@@ -1,18 +1,24 @@
 //! Data-movement and number-format kernels of tilewright, one table per instruction set.
+mod bfp;
 pub mod block;
+mod convert;
 mod copy;
 mod dispatch;
 mod fill;
 mod isa;
+mod lane;
 mod mem;
+mod mx;
 pub mod number;
 mod scalar;
 mod stream;
+pub mod tile;
 mod transpose;
 mod window;
 
-pub use block::BlockFormat;
+pub use block::{BlockCodec, BlockFormat, BlockOptions, CodecError, Rounding};
 pub use dispatch::Kernels;
 pub use isa::Isa;
 pub use number::Number;
+pub use tile::TileShape;
 pub use window::Window;

@@ -127,7 +127,7 @@ fn side(layout: &Layout, group: &[usize]) -> Result<(Addr, Stair<3>)> {
 /// A nest with its loops in order of destination, and joined where they chain on both sides.
 fn nest(piece: Piece<6>, leaf: Leaf, layout: &Layout) -> Nest {
     let loops = piece.loops.into_iter().filter(|l| l.0 > 1).map(|(n, step)| Loop { n, step });
-    Nest { at: piece.at, loops: simplify(loops.collect(), |l| layout.linear(l.dst())), leaf }
+    Nest::new(piece.at, simplify(loops.collect(), |l| layout.linear(l.dst())), leaf)
 }
 
 /// Sorts loops by destination step, greatest first, and joins neighbours that chain on both sides.
@@ -179,7 +179,7 @@ fn tiles(moves: Vec<Piece<6>>, layout: &Layout) -> Result<Vec<Nest>> {
             .collect();
         match nests.iter_mut().find(|n| n.at == at && n.loops == loops) {
             Some(Nest { leaf: Leaf::Pack(parts), .. }) => parts.push(gather),
-            _ => nests.push(Nest { at, loops, leaf: Leaf::Pack(vec![gather]) }),
+            _ => nests.push(Nest::new(at, loops, Leaf::Pack(vec![gather]))),
         }
     }
     Ok(nests)

@@ -42,6 +42,10 @@ pub(crate) struct Nest {
     pub(crate) loops: Vec<Loop>,
     /// What one turn of all loops does.
     pub(crate) leaf: Leaf,
+    /// The loop that is the rows of a kernel's window, if any.
+    pub(crate) rows: Option<usize>,
+    /// The loop that is the columns of a kernel's window, if any.
+    pub(crate) cols: Option<usize>,
 }
 
 /// What the innermost turn of a nest does.
@@ -69,6 +73,10 @@ pub(crate) struct Gather {
 }
 
 impl Nest {
+    pub(crate) fn new(at: Both, loops: Vec<Loop>, leaf: Leaf) -> Nest {
+        Nest { at, loops, leaf, rows: None, cols: None }
+    }
+
     /// How many leaves it runs.
     pub(crate) fn turns(&self) -> u64 {
         self.loops.iter().map(|l| l.n).product()

@@ -60,3 +60,32 @@ fn entries(n: usize) -> String {
 pub(crate) fn join(sizes: &[u64]) -> String {
     sizes.iter().map(u64::to_string).collect::<Vec<_>>().join("x")
 }
+
+/// What a descriptor is applied with, besides the tensor.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Placement<'a> {
+    /// The device whose cores the grid of a metal layout is placed on.
+    pub device: Option<&'a device::Device>,
+    /// How the tensor is handed out to a mesh; the descriptor then describes what one device gets.
+    pub mesh: Option<&'a mesh::Mapper>,
+    /// The value of padding, instead of the descriptor's own.
+    pub pad_value: Option<f64>,
+}
+
+/// The product of sizes in elements or bytes, or an overflow error that says of what.
+pub(crate) fn volume(what: &str, sizes: impl IntoIterator<Item = u64>) -> Result<u64> {
+    sizes
+        .into_iter()
+        .try_fold(1_u64, u64::checked_mul)
+        .filter(|&v| v <= crate::layout::MAX_BYTES)
+        .ok_or_else(|| Error::overflow(what))
+}
+
+/// The same shape, or an error that shows both.
+pub(crate) fn check_shape(what: &str, given: &[u64], tensor: &Tensor) -> Result<()> {
+    if given != tensor.shape {
+        let needed = format!("{}, the shape of the tensor", join(&tensor.shape));
+        return Err(Error::value(what, join(given), needed));
+    }
+    Ok(())
+}
