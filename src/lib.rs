@@ -3,6 +3,8 @@
 
 pub mod dtype;
 pub mod error;
+#[cfg(feature = "cli")]
+pub mod io;
 pub mod layout;
 pub mod plan;
 pub mod run;
