@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn shapes() {
-        assert_eq!(shape("").unwrap(), []);
+        assert_eq!(shape("").unwrap(), [0_u64; 0]);
         assert_eq!(shape("2, 3,4").unwrap(), [2, 3, 4]);
         assert_eq!(shape("9223372036854775807").unwrap(), [i64::MAX as u64]);
         for wrong in [",", "2,", "2x3", "-1", "9223372036854775808", "99999999999999999999999"] {

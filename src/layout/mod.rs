@@ -16,7 +16,7 @@ use kernels::{BlockCodec, BlockFormat, BlockOptions, TileShape};
 use crate::dtype::Format;
 use crate::error::{Error, Result};
 use axis::{Addr, Axis, Level, gaps};
-use stair::{MAX_PARTS, Piece, Stair, add};
+use stair::{MAX_PARTS, Piece, add};
 
 pub use place::{Owner, Place};
 

@@ -44,8 +44,19 @@ pub(crate) struct Nest {
     pub(crate) leaf: Leaf,
     /// The loop that is the rows of a kernel's window, if any.
     pub(crate) rows: Option<usize>,
-    /// The loop that is the columns of a kernel's window, if any.
+    /// The loop that is the columns of a kernel's window, or its row of tiles, if any.
     pub(crate) cols: Option<usize>,
+    /// How a kernel reads the tile to be packed in place, if it can.
+    pub(crate) in_place: Option<InPlace>,
+}
+
+/// A tile of the source that is read where it lies: the strides of its valid corner, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct InPlace {
+    pub(crate) rows: usize,
+    pub(crate) cols: usize,
+    pub(crate) src_row: isize,
+    pub(crate) src_col: isize,
 }
 
 /// What the innermost turn of a nest does.
@@ -74,7 +85,7 @@ pub(crate) struct Gather {
 
 impl Nest {
     pub(crate) fn new(at: Both, loops: Vec<Loop>, leaf: Leaf) -> Nest {
-        Nest { at, loops, leaf, rows: None, cols: None }
+        Nest { at, loops, leaf, rows: None, cols: None, in_place: None }
     }
 
     /// How many leaves it runs.

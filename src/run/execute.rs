@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use kernels::{Number, TileShape, Window};
+use kernels::{Number, PackArgs, TileShape, UnpackArgs, Window};
 
 use super::memory::{Split, writable, written};
 use super::threads::Executor;
@@ -16,9 +16,6 @@ const SMALL: usize = 256 << 10;
 
 /// Tasks for each thread, so that one that is held up delays little.
 const TASKS_PER_THREAD: usize = 4;
-
-/// The greatest tile of any block format, in bytes: 1024 codes of one byte and 64 exponents.
-const MAX_TILE_BYTES: usize = 1088;
 
 impl Plan {
     /// Converts: `source` holds all buffers of the source, one after another; so does `destination` after.
@@ -258,7 +255,7 @@ impl Job<'_> {
             match &nest.leaf {
                 Leaf::Element => self.elements(nest, &view, at, to),
                 Leaf::Fill => self.fill(nest, &view, to),
-                Leaf::Pack(parts) => self.pack(parts, &view, &counters, to),
+                Leaf::Pack(parts) => self.pack(nest, parts, &view, &counters, to),
             }
             let mut outer = (0..nest.loops.len()).rev().filter(|&i| {
                 Some(i) != nest.rows && Some(i) != nest.cols && view.n[i] > 1
@@ -299,12 +296,15 @@ impl Job<'_> {
         };
         let plan = self.plan;
         let from = (plan.src.space.unit_at(at[0]) + at[1]) as usize;
-        if plan.src.codec.is_some() {
-            let tile = unpack(plan, self.source, &mut self.scratch.unpacked, &mut self.scratch.unpacked_at, from);
-            let w = window(row[2] * 4, col[2] * 4);
-            if let Op::Convert(number, into) = plan.op {
-                plan.kernels.convert(number, into, tile, at[2] as usize * 4, self.out, to, &w);
+        if let Some(codec) = plan.src.codec {
+            let Op::Convert(number, into) = plan.op else { return };
+            let w = window(row[2], col[2]);
+            if let Some(args) = rectangle(from, at[2], to, &w, codec.tile().cols()) {
+                return plan.kernels.unpack(&codec, into, self.source, &args, self.out);
             }
+            let tile = unpack(plan, self.source, &mut self.scratch.unpacked, &mut self.scratch.unpacked_at, from);
+            let w = Window { src_row: w.src_row * 4, src_col: w.src_col * 4, ..w };
+            plan.kernels.convert(number, into, tile, at[2] as usize * 4, self.out, to, &w);
             return;
         }
         let w = window(row[1], col[1]);
@@ -316,27 +316,52 @@ impl Job<'_> {
         }
     }
 
-    fn pack(&mut self, parts: &[Gather], view: &View, counters: &[u64], to: usize) {
+    fn pack(&mut self, nest: &Nest, parts: &[Gather], view: &View, counters: &[u64], to: usize) {
         let plan = self.plan;
-        let Some(codec) = plan.dst.codec else { return };
+        let (Some(codec), Op::Convert(number, _)) = (plan.dst.codec, plan.op) else { return };
+        let moved = |part: &Gather| {
+            part.moves.iter().enumerate().fold(part.src, |at, (i, step)| {
+                let turn = (view.first[i] + counters[i]) as i64;
+                std::array::from_fn(|k| at[k] + step[k] * turn)
+            })
+        };
+        if let (Some(tile), [part]) = (nest.in_place, parts) {
+            let at = moved(part);
+            let args = PackArgs {
+                tiles: nest.cols.map_or(1, |c| view.n[c] as usize),
+                src_at: (plan.src.space.unit_at(at[0]) + at[1]) as usize,
+                src_tile: nest.cols.map_or(0, |c| part.moves[c][1] as isize),
+                src_row: tile.src_row,
+                src_col: tile.src_col,
+                rows: tile.rows,
+                cols: tile.cols,
+                pad: plan.pad,
+                dst_tile: nest.cols.map_or(plan.dst.grain, |c| plan.linear(nest.loops[c].step) as usize),
+            };
+            return plan.kernels.pack(&codec, number, self.source, &args, self.out, to);
+        }
         let elements = codec.tile().elements();
         let covered: u64 = parts.iter().map(|p| p.loops.iter().map(|l| l.n).product::<u64>()).sum();
         if covered < elements as u64 {
             self.scratch.tile[..elements].fill(plan.pad);
         }
         for part in parts {
-            let mut at = part.src;
-            for (i, &step) in part.moves.iter().enumerate() {
-                let turn = (view.first[i] + counters[i]) as i64;
-                at = std::array::from_fn(|k| at[k] + step[k] * turn);
-            }
-            self.gather(part, at);
+            self.gather(part, moved(part));
         }
-        let mut packed = [0; MAX_TILE_BYTES];
-        let packed = &mut packed[..codec.tile_bytes()];
-        codec.pack_scalar(&self.scratch.tile[..elements], packed);
-        let run = Window { rows: 1, cols: 1, src_row: 0, src_col: 0, dst_row: 0, dst_col: 0 };
-        plan.kernels.copy(packed.len(), packed, 0, self.out, to, &run);
+        let row = codec.tile().cols() as isize * 4;
+        let args = PackArgs {
+            tiles: 1,
+            src_at: 0,
+            src_tile: 0,
+            src_row: row,
+            src_col: 4,
+            rows: codec.tile().rows(),
+            cols: codec.tile().cols(),
+            pad: plan.pad,
+            dst_tile: plan.dst.grain,
+        };
+        let tile = bytemuck::cast_slice(&self.scratch.tile[..elements]);
+        plan.kernels.pack(&codec, Number::F32, tile, &args, self.out, to);
     }
 
     /// Puts the elements of one part of a tile, which begin at `at`, in their slots.
@@ -385,6 +410,38 @@ impl Job<'_> {
     }
 }
 
+/// The rectangle of a tile that a window over its slots is, if it is one.
+fn rectangle(src_at: usize, slot: i64, dst_at: usize, w: &Window, tile_cols: usize) -> Option<UnpackArgs> {
+    let (row0, col0) = (slot as usize / tile_cols, slot as usize % tile_cols);
+    let line = tile_cols as isize;
+    let args = UnpackArgs {
+        tiles: 1,
+        src_at,
+        src_tile: 0,
+        row0,
+        col0,
+        rows: w.rows,
+        cols: w.cols,
+        dst_at,
+        dst_tile: 0,
+        dst_row: w.dst_row,
+        dst_col: w.dst_col,
+    };
+    let along = |n: usize, step: isize, by: isize| n == 1 || step == by;
+    if along(w.rows, w.src_row, line) && along(w.cols, w.src_col, 1) && col0 + w.cols <= tile_cols {
+        Some(args)
+    } else if along(w.rows, w.src_row, 1) && along(w.cols, w.src_col, line) && col0 + w.rows <= tile_cols {
+        let (rows, cols, dst_row, dst_col) = (w.cols, w.rows, w.dst_col, w.dst_row);
+        Some(UnpackArgs { rows, cols, dst_row, dst_col, ..args })
+    } else if w.rows == 1 && w.src_col == 1 && col0 == 0 && w.cols % tile_cols == 0 {
+        // Rows that follow one another in the destination are one loop.
+        let (rows, cols) = (w.cols / tile_cols, tile_cols);
+        Some(UnpackArgs { rows, cols, dst_row: w.dst_col * line, ..args })
+    } else {
+        None
+    }
+}
+
 /// The tile of the source at a byte, unpacked unless it is the last one that was.
 fn unpack<'s>(
     plan: &Plan,
@@ -395,7 +452,22 @@ fn unpack<'s>(
 ) -> &'s [u8] {
     if let Some(codec) = plan.src.codec {
         if *unpacked_at != Some(at) {
-            codec.unpack_scalar(&source[at..at + codec.tile_bytes()], &mut unpacked[..codec.tile().elements()]);
+            let tile = codec.tile();
+            let args = UnpackArgs {
+                tiles: 1,
+                src_at: at,
+                src_tile: 0,
+                row0: 0,
+                col0: 0,
+                rows: tile.rows(),
+                cols: tile.cols(),
+                dst_at: 0,
+                dst_tile: 0,
+                dst_row: tile.cols() as isize * 4,
+                dst_col: 4,
+            };
+            let out = writable(bytemuck::cast_slice_mut(unpacked));
+            plan.kernels.unpack(&codec, Number::F32, source, &args, out);
             *unpacked_at = Some(at);
         }
     }
