@@ -748,7 +748,7 @@ fn sound<T: FromStr<Err = Error> + Display + PartialEq + Debug>(text: &str) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_descriptor_prints_as_itself(descriptor in descriptor()) {

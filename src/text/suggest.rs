@@ -11,7 +11,7 @@ pub(super) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     }
     let (edits, name) =
         known.iter().map(|name| (distance(&word, &name.to_lowercase()), *name)).min_by_key(|n| n.0)?;
-    (edits <= word.len() / 3).then_some(name)
+    (edits <= word.len().div_ceil(3)).then_some(name)
 }
 
 /// Levenshtein distance, one row of the table at a time.
