@@ -14,8 +14,8 @@ fn memref(shape: &[u64], dtype: DType, strides: Option<Vec<i64>>, offset: i64) -
 
 /// A shape, a permutation of it with gaps, and an offset.
 fn strided() -> impl Strategy<Value = (Vec<u64>, Vec<i64>, i64)> {
-    (prop::collection::vec(1_u64..9, 0..5), any::<u64>(), prop::collection::vec(0_i64..4, 5), 0_i64..5).prop_map(
-        |(shape, seed, gaps, offset)| {
+    (prop::collection::vec(1_u64..9, 0..5), any::<u64>(), prop::collection::vec(0_i64..4, 5), 0_i64..5)
+        .prop_map(|(shape, seed, gaps, offset)| {
             let mut order: Vec<usize> = (0..shape.len()).collect();
             let mut seed = seed;
             for i in (1..order.len()).rev() {
@@ -30,8 +30,7 @@ fn strided() -> impl Strategy<Value = (Vec<u64>, Vec<i64>, i64)> {
                 stride *= shape[d] as i64;
             }
             (shape, strides, offset)
-        },
-    )
+        })
 }
 
 proptest! {
@@ -62,7 +61,8 @@ fn interleaved_strides_and_scalars() {
     for (shape, strides) in [(vec![3, 2], vec![2, 3]), (vec![4, 3], vec![3, 4]), (vec![], vec![])] {
         let tensor = Tensor { shape: shape.clone(), dtype: DType::I32 };
         let src = memref(&shape, DType::I32, None, 0).to_layout(&tensor, &Placement::default()).unwrap();
-        let dst = memref(&shape, DType::I32, Some(strides), 1).to_layout(&tensor, &Placement::default()).unwrap();
+        let dst =
+            memref(&shape, DType::I32, Some(strides), 1).to_layout(&tensor, &Placement::default()).unwrap();
         check(&src, &dst);
     }
 }

@@ -493,10 +493,7 @@ fn tile_shape() -> impl Strategy<Value = TileShape> {
 }
 
 fn format() -> impl Strategy<Value = Format> {
-    prop_oneof![
-        dtype().prop_map(Format::Plain),
-        select(BlockFormat::all().collect::<Vec<_>>()).prop_map(Format::Block)
-    ]
+    prop_oneof![dtype().prop_map(Format::Plain), select(BlockFormat::ALL.to_vec()).prop_map(Format::Block)]
 }
 
 fn element() -> impl Strategy<Value = Element> {
@@ -602,10 +599,8 @@ fn current() -> impl Strategy<Value = MetalCurrent> {
 
 fn ttnn() -> impl Strategy<Value = Ttnn> {
     let plain = select(vec![DType::Bf16, DType::F32, DType::U8, DType::U16, DType::U32, DType::I32]);
-    let dtype = prop_oneof![
-        plain.prop_map(Format::Plain),
-        select(BlockFormat::all().collect::<Vec<_>>()).prop_map(Format::Block)
-    ];
+    let dtype =
+        prop_oneof![plain.prop_map(Format::Plain), select(BlockFormat::ALL.to_vec()).prop_map(Format::Block)];
     let layout = prop_oneof![
         Just(PageLayout::RowMajor),
         (tile_shape(), any::<bool>())

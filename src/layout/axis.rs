@@ -237,9 +237,8 @@ fn inside(
         if n > MAX_PARTS as u64 || step[0] == 0 {
             return Err(Error::Collision { what: "an axis".into(), first: vec![], second: vec![] });
         }
-        let turns = (0..n)
-            .map(|k| Piece { at: [piece.at[0] + k as i64 * step[0]], loops: rest.to_vec() })
-            .collect();
+        let turns =
+            (0..n).map(|k| Piece { at: [piece.at[0] + k as i64 * step[0]], loops: rest.to_vec() }).collect();
         let (free, _) = between(turns, piece.at[0], outer, out, work)?;
         for (at, len) in free {
             let loops = outer.iter().copied().chain([(len, [1])]).collect();

@@ -152,7 +152,11 @@ impl Layout {
         if let Format::Block(block) = format {
             let given = tile.map_or("no tile".into(), |t| format!("{}x{}", t.rows, t.cols));
             if tile.is_none_or(|t| block_bytes(block, t) == 0) {
-                return Err(Error::value(format!("tile of {block}", block = block.name()), given, "a tile of at least one group of elements"));
+                return Err(Error::value(
+                    format!("tile of {block}", block = block.name()),
+                    given,
+                    "a tile of at least one group of elements",
+                ));
             }
         }
         let layout = Layout { shape, format, tile, axes, replicas, offset, space, fill, geometry };

@@ -111,7 +111,8 @@ impl Layout {
         }
         let (rows, cols) = (codec.tile().rows(), codec.tile().cols());
         let places = (0..rows * cols).filter(|p| slots.contains(&codec.slot(p / cols, p % cols)));
-        let owners: Vec<Vec<u64>> = places.filter_map(|p| self.index(&self.inside(&cells, p as i64))).collect();
+        let owners: Vec<Vec<u64>> =
+            places.filter_map(|p| self.index(&self.inside(&cells, p as i64))).collect();
         Ok(match (owners.is_empty(), shared) {
             (true, _) => Owner::Padding,
             (false, true) => Owner::Shared(owners),

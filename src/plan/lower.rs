@@ -37,7 +37,11 @@ pub(crate) fn lower(src: &Layout, dst: &Layout) -> Result<Vec<Nest>> {
 }
 
 fn limit(nests: usize) -> Result<()> {
-    if nests > MAX_NESTS { Err(Error::TooComplex { what: "the plan".into(), cap: MAX_NESTS }) } else { Ok(()) }
+    if nests > MAX_NESTS {
+        Err(Error::TooComplex { what: "the plan".into(), cap: MAX_NESTS })
+    } else {
+        Ok(())
+    }
 }
 
 /// Every element's move, as rectangular pieces.
@@ -93,8 +97,12 @@ fn groups(src: &Layout, dst: &Layout) -> Vec<Vec<usize>> {
 fn side(layout: &Layout, group: &[usize]) -> Result<(Addr, Stair<3>)> {
     let shape = layout.shape();
     let wide = |dims: &[usize]| -> Vec<usize> { dims.iter().copied().filter(|&d| shape[d] > 1).collect() };
-    let mut axes: Vec<_> =
-        layout.axes.iter().map(|a| (wide(&a.dims), a)).filter(|(d, _)| d.iter().any(|d| group.contains(d))).collect();
+    let mut axes: Vec<_> = layout
+        .axes
+        .iter()
+        .map(|a| (wide(&a.dims), a))
+        .filter(|(d, _)| d.iter().any(|d| group.contains(d)))
+        .collect();
     axes.sort_by_key(|(dims, _)| dims[0]);
     let start = axes.iter().fold([0; 3], |at, (_, axis)| add(at, axis.start));
     let in_order: Vec<usize> = axes.iter().flat_map(|(dims, _)| dims.clone()).collect();
@@ -145,10 +153,12 @@ fn nested(moves: Vec<Piece<6>>, layout: &Layout) -> Result<Vec<Piece<6>>> {
             Some(i) => {
                 let (n, step) = piece.loops.remove(i);
                 limit(n.min(1 << 32) as usize)?;
-                work.extend((0..n as i64).map(|k| Piece {
-                    at: add(piece.at, step.map(|s| s * k)),
-                    loops: piece.loops.clone(),
-                }));
+                work.extend(
+                    (0..n as i64).map(|k| Piece {
+                        at: add(piece.at, step.map(|s| s * k)),
+                        loops: piece.loops.clone(),
+                    }),
+                );
             }
         }
     }
@@ -189,7 +199,8 @@ fn tiles(moves: Vec<Piece<6>>, layout: &Layout) -> Result<Vec<Nest>> {
         if let Some(i) = piece.loops.iter().position(mixed) {
             let (n, step) = piece.loops.remove(i);
             limit(n.min(1 << 32) as usize)?;
-            let turn = |k| Piece { at: add(piece.at, step.map(|s| s * k as i64)), loops: piece.loops.clone() };
+            let turn =
+                |k| Piece { at: add(piece.at, step.map(|s| s * k as i64)), loops: piece.loops.clone() };
             work.extend((0..n).map(turn));
             continue;
         }
@@ -204,10 +215,8 @@ fn tiles(moves: Vec<Piece<6>>, layout: &Layout) -> Result<Vec<Nest>> {
             slot: piece.at[5],
             loops: simplify(inner, |_| 0),
         };
-        let loops: Vec<Loop> = outer
-            .iter()
-            .map(|l| Loop { n: l.n, step: [0, 0, 0, l.step[3], l.step[4], 0] })
-            .collect();
+        let loops: Vec<Loop> =
+            outer.iter().map(|l| Loop { n: l.n, step: [0, 0, 0, l.step[3], l.step[4], 0] }).collect();
         match nests.iter_mut().find(|n| n.at == at && n.loops == loops) {
             Some(Nest { leaf: Leaf::Pack(parts), .. }) => parts.push(gather),
             _ => nests.push(Nest::new(at, loops, Leaf::Pack(vec![gather]))),

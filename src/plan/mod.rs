@@ -11,7 +11,7 @@ use kernels::{BlockCodec, BlockOptions, Isa, Kernels, Number, Rounding, TileShap
 use crate::dtype::{DType, Format};
 use crate::error::{Error, Result};
 use crate::layout::{Layout, Space, Tile};
-use nest::{Leaf, Nest};
+use nest::Nest;
 
 /// The most loops of one nest: every dimension and split of a tensor of the greatest rank.
 pub(crate) const MAX_LOOPS: usize = 64;

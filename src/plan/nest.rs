@@ -87,9 +87,4 @@ impl Nest {
     pub(crate) fn new(at: Both, loops: Vec<Loop>, leaf: Leaf) -> Nest {
         Nest { at, loops, leaf, rows: None, cols: None, in_place: None }
     }
-
-    /// How many leaves it runs.
-    pub(crate) fn turns(&self) -> u64 {
-        self.loops.iter().map(|l| l.n).product()
-    }
 }

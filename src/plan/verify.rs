@@ -108,7 +108,10 @@ fn covers(nests: &[Nest], layout: &Layout) -> Result<()> {
 fn cover(mut sets: Vec<Set>, lo: i128, hi: i128, work: &mut usize) -> Result<()> {
     *work += sets.len() + 1;
     if *work > MAX_WORK {
-        return Err(Error::TooComplex { what: "the proof that the plan covers its destination".into(), cap: MAX_WORK });
+        return Err(Error::TooComplex {
+            what: "the proof that the plan covers its destination".into(),
+            cap: MAX_WORK,
+        });
     }
     sets.sort_by_key(|s| s.at);
     let mut at = lo;
@@ -162,7 +165,9 @@ fn interleaved(sets: Vec<Set>, lo: i128, hi: i128, work: &mut usize) -> Result<(
                 }
                 turns.push((first, first + n, local(turn)));
             }
-            _ if (set.end() - 1 - lo).div_euclid(period) == first => turns.push((first, first + 1, local(set))),
+            _ if (set.end() - 1 - lo).div_euclid(period) == first => {
+                turns.push((first, first + 1, local(set)))
+            }
             Some((n, step)) => {
                 // Smaller turns that straddle the period: the full ones become a loop of it, if they divide.
                 let in_first = ((lo + (first + 1) * period - set.at) + step - 1) / step;
@@ -259,9 +264,7 @@ fn reads(nest: &Nest, layout: &Layout) -> Result<()> {
     };
     let ok = match &nest.leaf {
         Leaf::Fill => true,
-        Leaf::Element => {
-            inside(super::nest::src(nest.at), &mut nest.loops.iter().map(|l| (l.n, l.src())))
-        }
+        Leaf::Element => inside(super::nest::src(nest.at), &mut nest.loops.iter().map(|l| (l.n, l.src()))),
         Leaf::Pack(parts) => parts.iter().all(|part| {
             let outer = nest.loops.iter().zip(&part.moves).map(|(l, &m)| (l.n, m));
             let inner = part.loops.iter().map(|l| (l.n, l.src()));

@@ -197,7 +197,8 @@ impl Job<'_> {
             let mut view = View { at: nest.at, first: [0; MAX_LOOPS], n: [1; MAX_LOOPS] };
             view.n.iter_mut().zip(&nest.loops).for_each(|(n, l)| *n = l.n);
             let bytes = self.plan.dst.grain as i64;
-            let extent = nest.loops.iter().fold(bytes, |e, l| e + (l.n as i64 - 1) * self.plan.linear(l.step));
+            let extent =
+                nest.loops.iter().fold(bytes, |e, l| e + (l.n as i64 - 1) * self.plan.linear(l.step));
             self.clip(nest, view, 0, extent, (lo, hi), base);
         }
     }
@@ -257,9 +258,9 @@ impl Job<'_> {
                 Leaf::Fill => self.fill(nest, &view, to),
                 Leaf::Pack(parts) => self.pack(nest, parts, &view, &counters, to),
             }
-            let mut outer = (0..nest.loops.len()).rev().filter(|&i| {
-                Some(i) != nest.rows && Some(i) != nest.cols && view.n[i] > 1
-            });
+            let mut outer = (0..nest.loops.len())
+                .rev()
+                .filter(|&i| Some(i) != nest.rows && Some(i) != nest.cols && view.n[i] > 1);
             let more = outer.any(|i| {
                 counters[i] += 1;
                 if counters[i] < view.n[i] {
@@ -302,7 +303,8 @@ impl Job<'_> {
             if let Some(args) = rectangle(from, at[2], to, &w, codec.tile().cols()) {
                 return plan.kernels.unpack(&codec, into, self.source, &args, self.out);
             }
-            let tile = unpack(plan, self.source, &mut self.scratch.unpacked, &mut self.scratch.unpacked_at, from);
+            let tile =
+                unpack(plan, self.source, &mut self.scratch.unpacked, &mut self.scratch.unpacked_at, from);
             let w = Window { src_row: w.src_row * 4, src_col: w.src_col * 4, ..w };
             plan.kernels.convert(number, into, tile, at[2] as usize * 4, self.out, to, &w);
             return;
