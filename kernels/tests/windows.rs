@@ -44,7 +44,7 @@ fn moves(elem: usize, w: &Window, src: (usize, usize), dst: (usize, usize)) -> O
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 30 } else { 4000 },
+        cases: if cfg!(miri) { 3 } else { 4000 },
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
