@@ -15,3 +15,7 @@ pub use dtype::{DType, Format};
 pub use error::{Error, Result};
 pub use layout::Layout;
 pub use plan::{Options, Plan};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

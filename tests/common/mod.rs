@@ -5,7 +5,7 @@ use tilewright::run::{Pool, interpret, reference};
 use tilewright::{Layout, Options, Plan};
 
 /// Bytes that do not repeat within any buffer of these tests.
-pub fn ramp(len: usize) -> Vec<u8> {
+pub(crate) fn ramp(len: usize) -> Vec<u8> {
     let mut x = 0x9E37_79B9_7F4A_7C15_u64;
     (0..len)
         .map(|i| {
@@ -16,13 +16,13 @@ pub fn ramp(len: usize) -> Vec<u8> {
 }
 
 /// Checks one conversion of a ramp in every way there is.
-pub fn check(src: &Layout, dst: &Layout) {
+pub(crate) fn check(src: &Layout, dst: &Layout) {
     check_bytes(src, dst, &ramp(src.total_bytes() as usize));
 }
 
 /// Checks one conversion in every way there is: the interpreter writes each byte once, and reference,
 /// interpreter, executor (every table, one and three threads) and chunks give the same bytes.
-pub fn check_bytes(src: &Layout, dst: &Layout, source: &[u8]) {
+pub(crate) fn check_bytes(src: &Layout, dst: &Layout, source: &[u8]) {
     let options = Options::default();
     let expect = reference(src, dst, &options, source).unwrap();
     let plan = Plan::compile(src, dst, &options).unwrap();
