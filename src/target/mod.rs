@@ -1,8 +1,10 @@
 //! Layout families: each descriptor's rules, and how it becomes a [`crate::layout::Layout`].
 
+mod collapse;
 pub mod device;
 pub mod mesh;
 pub mod metal;
+mod shard;
 pub mod spyre;
 pub mod strided;
 pub mod tile;
