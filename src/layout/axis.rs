@@ -1,6 +1,6 @@
 //! One axis of a layout: a group of logical dimensions whose address is a staircase of one coordinate.
 
-use super::stair::{MAX_PARTS, Piece, Stair, Step, add, compose};
+use super::stair::{MAX_PARTS, Piece, Stair, Step, compose};
 use crate::error::{Error, Result};
 
 /// An address inside a layout: the unit, bytes from the unit's start, and the slot inside a block.
@@ -56,16 +56,6 @@ impl Axis {
     /// How many cells there are.
     pub(crate) fn extent(&self) -> u64 {
         self.cells.iter().map(|c| c.n).product()
-    }
-
-    /// The address of a cell.
-    pub(crate) fn cell(&self, mut cell: u64) -> Addr {
-        let mut at = [0; 3];
-        for level in self.cells.iter().rev() {
-            at = add(at, level.step.map(|s| s * (cell % level.n) as i64));
-            cell /= level.n;
-        }
-        at
     }
 
     /// The cells without an element, as maximal runs; an error if two coordinates share a cell.

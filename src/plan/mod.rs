@@ -144,11 +144,6 @@ impl Plan {
     pub fn options(&self) -> &Options {
         &self.options
     }
-
-    /// Elements or tiles that get the fill.
-    pub(crate) fn filled(&self) -> u64 {
-        self.nests.iter().filter(|n| n.leaf == Leaf::Fill).map(Nest::turns).sum()
-    }
 }
 
 impl Side {

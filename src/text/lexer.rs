@@ -272,11 +272,21 @@ impl<'a> Cursor<'a> {
     /// Where the part of a descriptor that a value error names stands in the text.
     pub(super) fn locate(&self, error: Error) -> Error {
         if let Error::Value { what, .. } = &error
-            && let Some((_, span)) = self.marks.iter().rfind(|m| m.0 == what)
+            && let Some(span) = self.part(what)
         {
-            return self.error(span.clone(), error.to_string());
+            return self.error(span, error.to_string());
         }
         error
+    }
+
+    /// Where a part that was marked stands.
+    fn part(&self, part: &str) -> Option<Range<usize>> {
+        self.marks.iter().rfind(|m| m.0 == part).map(|m| m.1.clone())
+    }
+
+    /// An error over the value of a key.
+    pub(super) fn error_in(&self, key: &str, message: String) -> Error {
+        self.error(self.part(key).unwrap_or(self.at..self.at), message)
     }
 
     /// An error over `span`.

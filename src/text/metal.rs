@@ -8,7 +8,7 @@ use super::lexer::Cursor;
 use super::memref::scalar;
 use super::tuple::Tuple;
 use crate::dtype::{BlockFormat, DType, Format};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::target::metal::{Fill, MemoryLayout, MemorySpace, MetalConstructor, MetalCurrent, MetalLayout};
 use crate::target::tile::{Element, TileShape};
 use crate::target::{Tensor, join};
@@ -197,11 +197,12 @@ fn current_form(cursor: &mut Cursor<'_>, shape: Vec<u64>, element: Element) -> R
         }
     }
     if !shape.len().is_multiple_of(2) {
-        let message = format!(
-            "the tensor has {} dimensions: expected an even number, the grid and then the shard",
-            shape.len()
-        );
-        return Err(cursor.error_since(start, message));
+        let given = format!("{} dimensions", shape.len());
+        return Err(cursor.locate(Error::value(
+            "tensor",
+            given,
+            "an even number, the grid and then the shard",
+        )));
     }
     let mut grid = shape;
     let shard = grid.split_off(grid.len() / 2);
@@ -272,17 +273,14 @@ pub(super) fn constructor(cursor: &mut Cursor<'_>) -> Result<MetalConstructor> {
                 let [height, width] = c.pair(key)?;
                 tile = Some(tile_shape(c, start, height, width)?);
             }
-            "dtype" => {
-                let start = c.start();
-                format = Some((tile_format(c)?, start));
-            }
+            "dtype" => format = Some(tile_format(c)?),
             "oob" => fill = Some(c.choose("a fill", &Fill::NAMES)?),
             "memory" => memory = Some(c.choose("a memory space", &MemorySpace::NAMES)?),
             _ => return Err(c.unknown("a key of metal(...)", key, span, &KEYS)),
         }
         Ok(())
     })?;
-    let (format, at) = cursor.required(format, "dtype", start)?;
+    let format = cursor.required(format, "dtype", start)?;
     let element = match (tile, format) {
         (Some(shape), format) => Element::Tile { shape, format },
         (None, Format::Plain(dtype)) => Element::Scalar(dtype),
@@ -290,7 +288,7 @@ pub(super) fn constructor(cursor: &mut Cursor<'_>) -> Result<MetalConstructor> {
             let name = tile_format_name(format);
             let message =
                 format!("`{name}` shares exponents inside a tile: expected `tile=(32, 32)` with it");
-            return Err(cursor.error(at..at + name.len(), message));
+            return Err(cursor.error_in("dtype", message));
         }
     };
     Ok(MetalConstructor {

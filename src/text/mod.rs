@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
-use crate::target::{metal as metal_target, spyre as spyre_target, strided, tiled, ttnn as ttnn_target};
+use crate::target;
 
 mod affine;
 mod dci;
@@ -32,21 +32,21 @@ pub use lexer::MAX_TEXT;
 #[non_exhaustive]
 pub enum Descriptor {
     /// `memref<2x3xf32>`.
-    Memref(strided::Memref),
+    Memref(target::strided::Memref),
     /// `#ttcore.metal_layout<(d0, d1) -> (d0, d1), ...>`.
-    Metal(metal_target::MetalLayout),
+    Metal(target::metal::MetalLayout),
     /// `metal(shape=.., collapse=[..], ..)`.
-    MetalConstructor(metal_target::MetalConstructor),
+    MetalConstructor(target::metal::MetalConstructor),
     /// `tensor<.., #ttcore.metal_layout<logical_shape = .., ..>>`.
-    MetalCurrent(metal_target::MetalCurrent),
+    MetalCurrent(target::metal::MetalCurrent),
     /// `ttnn(dtype=.., layout=..)`.
-    Ttnn(ttnn_target::Ttnn),
+    Ttnn(target::ttnn::Ttnn),
     /// `SpyreTensorLayout(..)`.
-    Spyre(spyre_target::SpyreLayout),
+    Spyre(target::spyre::SpyreLayout),
     /// `((..), (..), (..))`.
-    Tuple(tiled::ThreeTuple),
+    Tuple(target::tiled::ThreeTuple),
     /// `{"dcsi_": [..]}`.
-    Dci(tiled::Dci),
+    Dci(target::tiled::Dci),
 }
 
 /// A descriptor, and what of its text was not understood.

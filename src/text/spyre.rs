@@ -5,7 +5,7 @@ use std::fmt;
 use super::lexer::{Cursor, quote};
 use super::tuple::Tuple;
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::target::spyre::{DataFormat, SpyreLayout};
 
 /// PyTorch's names of element types; the first name of a type is the one that is printed.
@@ -68,19 +68,19 @@ fn explicit(cursor: &mut Cursor<'_>) -> Result<SpyreLayout> {
     let (mut device_size, mut dim_map, mut stride_map, mut dtype) = (None, None, None, None);
     let (mut device_strides, mut format) = (None, None);
     cursor.arguments(")", |c, key, span| {
-        let at = c.start();
         match key {
             "device_size" => device_size = Some(c.numbers(key)?),
             "dim_map" => dim_map = Some(c.list(key, dimension)?),
             "stride_map" => stride_map = Some(c.integers(key)?),
             "device_dtype" => dtype = Some(data_format(c)?),
-            "device_strides" => device_strides = Some((c.integers(key)?, at)),
+            "device_strides" => device_strides = Some(c.integers(key)?),
             "num_stick_dims" => {
+                let at = c.start();
                 if c.number("a number of stick dimensions")? != 1 {
                     return Err(c.error_since(at, "a layout has one stick dimension: expected 1".into()));
                 }
             }
-            "format" => format = Some((stick_format(c)?, at)),
+            "format" => format = Some(stick_format(c)?),
             "element_arrangement" => arrangement(c)?,
             _ => {
                 c.skip_value();
@@ -94,14 +94,14 @@ fn explicit(cursor: &mut Cursor<'_>) -> Result<SpyreLayout> {
         Ok(())
     })?;
     let device_size = cursor.required(device_size, "device_size", start)?;
-    if let Some((given, at)) = device_strides {
-        check_device_strides(cursor, &device_size, &given, at)?;
+    if let Some(given) = device_strides {
+        check_device_strides(&device_size, &given).map_err(|e| cursor.locate(e))?;
     }
-    if let (Some((sparse, at)), Some(map)) = (format, &dim_map)
+    if let (Some(sparse), Some(map)) = (format, &dim_map)
         && sparse != map.contains(&None)
     {
         let (given, needed) = if sparse { ("Sparse", "a -1") } else { ("Dense", "no -1") };
-        return Err(cursor.error(at..at, format!("format {given}: expected {needed} in dim_map")));
+        return Err(cursor.locate(Error::value("format", given, format!("{needed} in dim_map with it"))));
     }
     Ok(SpyreLayout::Explicit { device_size, dim_map, stride_map, dtype })
 }
@@ -149,22 +149,25 @@ fn arrangement(cursor: &mut Cursor<'_>) -> Result<()> {
 }
 
 /// The oldest generation prints device strides; they follow from the sizes.
-fn check_device_strides(cursor: &Cursor<'_>, size: &[u64], given: &[i64], at: usize) -> Result<()> {
-    let mut stride = 1u64;
-    let mut derived: Vec<u64> = Vec::new();
-    for size in size.iter().rev() {
-        derived.push(stride);
-        stride = stride.saturating_mul(*size);
-    }
+fn check_device_strides(size: &[u64], given: &[i64]) -> Result<()> {
+    let mut derived: Vec<u64> = size
+        .iter()
+        .rev()
+        .scan(1u64, |next, size| {
+            let stride = *next;
+            *next = next.saturating_mul(*size);
+            Some(stride)
+        })
+        .collect();
     derived.reverse();
-    if !given.iter().copied().map(i64::unsigned_abs).eq(derived.iter().copied())
-        || given.iter().any(|s| *s < 0)
-    {
-        let end = at + cursor.text()[at..].find([']', ')']).map_or(0, |i| i + 1);
-        let message = format!("device_strides: expected {derived:?}, the row-major strides of device_size");
-        return Err(cursor.error(at..end, message));
+    if given.iter().map(|s| u64::try_from(*s).ok()).eq(derived.iter().map(|s| Some(*s))) {
+        return Ok(());
     }
-    Ok(())
+    Err(Error::value(
+        "device_strides",
+        format!("{given:?}"),
+        format!("{derived:?}, the row-major strides of device_size"),
+    ))
 }
 
 /// Dimensions as the runtime prints them, -1 for none.

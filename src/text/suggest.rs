@@ -1,17 +1,17 @@
 //! The known name nearest to a mistyped one.
 
-/// Names longer than this are not compared.
-const LONGEST: usize = 32;
+/// Names shorter or longer than this are not compared.
+const COMPARED: std::ops::RangeInclusive<usize> = 3..=32;
 
 /// The name of `known` with the fewest edits to `word`, if they are at most a third of its letters.
 pub(super) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
-    let word: Vec<char> = word.chars().take(LONGEST + 1).flat_map(char::to_lowercase).collect();
-    if word.len() > LONGEST {
+    let word: Vec<char> = word.chars().take(COMPARED.end() + 1).flat_map(char::to_lowercase).collect();
+    if !COMPARED.contains(&word.len()) {
         return None;
     }
     let (edits, name) =
         known.iter().map(|name| (distance(&word, &name.to_lowercase()), *name)).min_by_key(|n| n.0)?;
-    (edits <= word.len().max(3) / 3).then_some(name)
+    (edits <= word.len().div_ceil(3)).then_some(name)
 }
 
 /// Levenshtein distance, one row of the table at a time.

@@ -59,7 +59,7 @@ pub(super) fn ttnn(cursor: &mut Cursor<'_>) -> Result<Ttnn> {
         Ok(())
     })?;
     let stray = |key: &str, given: bool, needs: &str| {
-        if given { Err(cursor.error_since(start, format!("`{key}=` needs {needs}"))) } else { Ok(()) }
+        if given { Err(cursor.error_in(key, format!("`{key}=` needs {needs}"))) } else { Ok(()) }
     };
     let sharding = matches!(memory, Some(Some(_)));
     stray("grid", grid.is_some() && !sharding, "a sharded `memory=`")?;
