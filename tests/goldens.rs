@@ -10,8 +10,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use kernels::Rounding;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
+use tilewright::io::{HostArray, Order, Source, npy, safetensors};
+use tilewright::target::device::Device;
+use tilewright::target::mesh::Mapper;
+use tilewright::target::strided::Memref;
+use tilewright::target::{Placement, Tensor};
+use tilewright::text::Descriptor;
+use tilewright::{DType, Error, Format, Layout, Options, Plan, run};
 
 /// Every family and how many cases it has.
 const FAMILIES: [(&str, usize); 15] = [
@@ -39,15 +47,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const FULL_REPORTS: usize = 8;
 
 /// The roads that every case takes.
-const ROADS: [(&str, Road); 1] = [("binary", binary)];
+const ROADS: [(&str, Road); 2] = [("binary", binary), ("library", library)];
 
-type Road = fn(&Case, &Path) -> Outcome;
+/// `None` for a case that this road does not lead to.
+type Road = fn(&Case, &Path) -> Option<Outcome>;
 
 macro_rules! families {
     ($($family:ident)*) => { $(
         #[test]
         fn $family() {
-            run(stringify!($family));
+            run_family(stringify!($family));
         }
     )* };
 }
@@ -57,13 +66,14 @@ families! {
     tiled_triple ttnn_memory ttnn_tile
 }
 
-fn run(family: &str) {
+fn run_family(family: &str) {
     let cases = load(family);
     let mut failures = Vec::new();
     for case in &cases {
         for (name, road) in ROADS {
             let scratch = tempfile::tempdir().unwrap();
-            if let Err(what) = judge(case, &road(case, scratch.path())) {
+            let Some(outcome) = road(case, scratch.path()) else { continue };
+            if let Err(what) = judge(case, &outcome) {
                 let repeat = command_line(&case.arguments("OUT".as_ref()));
                 failures.push(format!(
                     "{} ({name})\n    {}\n    {repeat}",
@@ -76,7 +86,7 @@ fn run(family: &str) {
     let expected = FAMILIES.iter().find(|f| f.0 == family).unwrap().1;
     assert_eq!(cases.len(), expected, "{family}: cases run, cases known");
     if !failures.is_empty() {
-        let mut report = format!("{family}: {} of {} failed\n", failures.len(), cases.len() * ROADS.len());
+        let mut report = format!("{family}: {} failures in {} cases\n", failures.len(), cases.len());
         for failure in failures.iter().take(FULL_REPORTS) {
             let _ = writeln!(report, "- {failure}");
         }
@@ -255,7 +265,7 @@ impl Outcome {
 }
 
 /// The command line program, in a process of its own.
-fn binary(case: &Case, scratch: &Path) -> Outcome {
+fn binary(case: &Case, scratch: &Path) -> Option<Outcome> {
     let out = scratch.join("out");
     fs::create_dir(&out).unwrap();
     let mut outcome = spawn(&case.arguments(&out), scratch);
@@ -269,7 +279,97 @@ fn binary(case: &Case, scratch: &Path) -> Outcome {
         let name = entry.file_name().into_string().unwrap();
         outcome.files.push((name, fs::read(entry.path()).unwrap()));
     }
-    outcome
+    Some(outcome)
+}
+
+/// The library in this process: conversions between two layouts that texts describe. Each plan is executed,
+/// interpreted with every access checked and every write counted, and compared with the reference that never sees it.
+fn library(case: &Case, _scratch: &Path) -> Option<Outcome> {
+    if case.command() != "convert" || case.text("to").is_none() {
+        return None;
+    }
+    Some(match in_process(case) {
+        Ok(files) => Outcome { status: Some(0), files, ..Outcome::default() },
+        Err(error) => {
+            let status = if matches!(error, Error::Io { .. } | Error::Unverified { .. }) { 1 } else { 2 };
+            Outcome { status: Some(status), stderr: error.diagnostic(), ..Outcome::default() }
+        }
+    })
+}
+
+fn in_process(case: &Case) -> Result<Vec<(String, Vec<u8>)>, Error> {
+    let argv = case.argv();
+    let option = |name: &str| argv.iter().position(|a| a == name).map(|at| argv[at + 1].as_str());
+    let path = case.input().unwrap();
+    let source = Source::open(&path)?;
+    let dtype = DType::from_name(case.dtype()).unwrap();
+    let array = match path.extension().unwrap().to_str().unwrap() {
+        "npy" => npy::read(&source, (dtype == DType::Bf16).then_some(dtype))?,
+        "safetensors" => safetensors::read(&source, option("--tensor"))?,
+        _ => {
+            let bytes = source.bytes(0..source.len())?;
+            HostArray { tensor: Tensor { shape: case.shape(), dtype }, order: Order::RowMajor, bytes }
+        }
+    };
+    let tensor = &array.tensor;
+    let dense = Memref { shape: tensor.shape.clone(), dtype: tensor.dtype, strides: None, offset: 0 };
+    let dense = dense.to_layout(tensor, &Placement::default())?;
+    let device: Option<Device> = option("--device").map(str::parse).transpose()?;
+    let mesh: Option<Mapper> = option("--mesh").map(str::parse).transpose()?;
+    let pad_value = case.get("pad_value").map(|v| v.as_f64().unwrap());
+    let placement = Placement { device: device.as_ref(), mesh: mesh.as_ref(), pad_value };
+    let to = layout(case.text("to").unwrap(), tensor, &placement)?;
+    let from = match case.text("from") {
+        Some(from) => layout(from, tensor, &Placement::default())?,
+        None => dense.clone(),
+    };
+    let rounding = if option("--rounding") == Some("device") { Rounding::Device } else { Rounding::Host };
+    let options = Options { rounding, ..Options::default() };
+    let mut out = convert(&from, &to, &options, &array.bytes)?;
+    if case.flag("round_trip") {
+        let back = convert(&to, &dense, &options, &out)?;
+        return Ok(vec![(case.out_name().to_owned(), out), ("back.bin".to_owned(), back)]);
+    }
+    if let (Some(_), Format::Plain(dtype)) = (case.text("npy_dtype"), to.format()) {
+        let mut file = npy::header(&Tensor { dtype, ..tensor.clone() }, Order::RowMajor);
+        file.append(&mut out);
+        out = file;
+    }
+    Ok(vec![(case.out_name().to_owned(), out)])
+}
+
+/// The layout of a text, which must also print as a text that means the same.
+fn layout(text: &str, tensor: &Tensor, placement: &Placement<'_>) -> Result<Layout, Error> {
+    let descriptor: Descriptor = text.parse()?;
+    assert_eq!(descriptor.to_string().parse(), Ok(descriptor.clone()), "{text}");
+    match &descriptor {
+        Descriptor::Memref(memref) => memref.to_layout(tensor, placement),
+        other => Err(Error::Value {
+            what: "layout".to_owned(),
+            given: other.to_string(),
+            needed: "a memref: the other families cannot be laid out yet".to_owned(),
+        }),
+    }
+}
+
+/// Converts along three ways that must agree.
+fn convert(from: &Layout, to: &Layout, options: &Options, source: &[u8]) -> Result<Vec<u8>, Error> {
+    let plan = Plan::compile(from, to, options)?;
+    let interpreted = run::interpret(&plan, source)?;
+    let once = interpreted.writes.iter().all(|&count| count == 1);
+    let mut executed = vec![0xa5; plan.destination_bytes()];
+    plan.execute(source, &mut executed)?;
+    let reference = run::reference(from, to, options, source)?;
+    let what = if !once {
+        "a byte was not written exactly once"
+    } else if interpreted.bytes != reference {
+        "interpreter and reference differ"
+    } else if executed != reference {
+        "executor and reference differ"
+    } else {
+        return Ok(executed);
+    };
+    Err(Error::Unverified { fact: "test", what: what.to_owned() })
 }
 
 fn spawn(arguments: &[String], scratch: &Path) -> Outcome {

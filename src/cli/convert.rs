@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use kernels::Isa;
 use memmap2::MmapMut;
 use serde_json::json;
-use tilewright::Error;
 use tilewright::io::{HostArray, Order, Output, Source, npy};
 use tilewright::target::Tensor;
+use tilewright::{Error, Layout};
 
 use crate::arguments::{ConvertArgs, LayoutArgs};
-use crate::engine::{Facts, Job, Request};
+use crate::engine::{Job, Request};
 use crate::failure::{Failure, Result};
 use crate::progress::Stage;
 use crate::{input, print, warn};
@@ -62,29 +62,29 @@ fn convert(
     })?;
     warn(&job.warnings);
     job.check_source(&array.bytes)?;
-    let facts = job.facts();
-    let header = args.out.as_deref().map(|out| file_header(out, &job, &array.tensor, &facts)).transpose()?;
+    let total = job.layout.total_bytes();
+    let header = args.out.as_deref().map(|out| file_header(out, &job, &array.tensor)).transpose()?;
     let threads = match args.threads {
         Some(n) => NonZeroUsize::new(n.into()).unwrap_or(NonZeroUsize::MIN),
         None => std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
     };
 
-    let mut bytes = memory(facts.total_bytes)?;
+    let mut bytes = memory(total)?;
     let output = match (&args.out, &header) {
-        (Some(out), Some(header)) => Some(Output::create(out, header.len() as u64 + facts.total_bytes)?),
+        (Some(out), Some(header)) => Some(Output::create(out, header.len() as u64 + total)?),
         _ => None,
     };
-    let stage = Stage::begin("converting", facts.total_bytes);
+    let stage = Stage::begin("converting", total);
     let begin = Instant::now();
     job.execute(&array.bytes, &mut bytes, threads)?;
     let time = begin.elapsed();
     drop(stage);
     if check {
-        let _stage = Stage::begin("checking", facts.total_bytes);
+        let _stage = Stage::begin("checking", total);
         compare(&bytes, &job.reference(&array.bytes)?)?;
     }
     if let (Some(mut output), Some(header)) = (output, header) {
-        let stage = Stage::begin("writing", facts.total_bytes);
+        let stage = Stage::begin("writing", total);
         output.write(&header)?;
         for part in bytes.chunks(WRITE_STEP) {
             output.write(part)?;
@@ -93,17 +93,18 @@ fn convert(
         output.commit()?;
     }
     let out = args.out.as_deref();
-    let report = Report { name, array, to: &job.to, facts: &facts, out, isa, threads, time, checked: check };
+    let report = Report { name, array, job: &job, out, isa, threads, time, checked: check };
     print(&if args.json { report.json() } else { report.text() })
 }
 
 /// What comes before the buffers in the output file.
-fn file_header(out: &Path, job: &Job, tensor: &Tensor, facts: &Facts) -> Result<Vec<u8>> {
+fn file_header(out: &Path, job: &Job, tensor: &Tensor) -> Result<Vec<u8>> {
     if out.extension().is_none_or(|e| e != "npy") {
         return Ok(Vec::new());
     }
     let (dtype, order) = job.host_array().ok_or_else(|| {
-        let what = format!("a .bin name, as the result is {} and not one dense host array", buffers(facts));
+        let what =
+            format!("a .bin name, as the result is {} and not one dense host array", buffers(&job.layout));
         Failure::usage("--out", out.display(), what)
     })?;
     Ok(npy::header(&Tensor { shape: tensor.shape.clone(), dtype }, order))
@@ -134,10 +135,10 @@ fn compare(bytes: &[u8], reference: &[u8]) -> Result<()> {
     Err(Failure::Check { first, differ: 1 + wrong.count() as u64 })
 }
 
-fn buffers(facts: &Facts) -> String {
-    match facts.buffers {
+fn buffers(layout: &Layout) -> String {
+    match layout.buffers() {
         1 => "1 buffer".to_owned(),
-        n => format!("{n} buffers of {} bytes", facts.buffer_bytes),
+        n => format!("{n} buffers of {} bytes", layout.buffer_bytes()),
     }
 }
 
@@ -145,8 +146,7 @@ fn buffers(facts: &Facts) -> String {
 struct Report<'a> {
     name: &'a str,
     array: &'a HostArray<'a>,
-    to: &'a str,
-    facts: &'a Facts,
+    job: &'a Job,
     out: Option<&'a Path>,
     isa: Isa,
     threads: NonZeroUsize,
@@ -161,6 +161,7 @@ impl Report<'_> {
     }
 
     fn text(&self) -> String {
+        let layout = &self.job.layout;
         let Tensor { shape, dtype } = &self.array.tensor;
         let order = if self.array.order == Order::ColumnMajor { ", column-major" } else { "" };
         let written = self
@@ -172,10 +173,10 @@ impl Report<'_> {
              {} padding elements, {written}\n  time       {:.6} s, {:.2} GB/s of source, level {}, {} threads at most{checked}\n",
             self.name,
             self.array.bytes.len(),
-            self.to,
-            self.facts.total_bytes,
-            buffers(self.facts),
-            self.facts.padding_elements,
+            self.job.to,
+            self.job.layout.total_bytes(),
+            buffers(layout),
+            layout.padding_elements(),
             self.time.as_secs_f64(),
             self.rate(),
             self.isa.name(),
@@ -184,17 +185,18 @@ impl Report<'_> {
     }
 
     fn json(&self) -> String {
+        let layout = &self.job.layout;
         let object = json!({
             "input": self.name,
             "logical_shape": self.array.tensor.shape,
             "dtype": self.array.tensor.dtype.name(),
             "source_bytes": self.array.bytes.len(),
-            "to": self.to,
+            "to": self.job.to,
             "out": self.out.map(|out| out.display().to_string()),
-            "total_bytes": self.facts.total_bytes,
-            "buffers": self.facts.buffers,
-            "buffer_bytes": self.facts.buffer_bytes,
-            "padding_elements": self.facts.padding_elements,
+            "total_bytes": self.job.layout.total_bytes(),
+            "buffers": layout.buffers(),
+            "buffer_bytes": layout.buffer_bytes(),
+            "padding_elements": layout.padding_elements(),
             "seconds": self.time.as_secs_f64(),
             "gb_per_s": self.rate(),
             "isa": self.isa.name(),

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::path::Path;
 
+use tilewright::DType;
 use tilewright::io::{HostArray, Order, Source, npy, safetensors};
 use tilewright::target::Tensor;
-use tilewright::{DType, Error};
 
 use crate::arguments::{self, ConvertArgs};
 use crate::failure::{Failure, Result};
@@ -60,16 +60,13 @@ fn mismatch(option: &str, given: &str, stored: &str) -> Failure {
 /// A ramp with a few values that conversions treat in a special way.
 pub(crate) fn built_in(args: &ConvertArgs) -> Result<HostArray<'static>> {
     let options = [
-        ("--shape", args.shape.is_some()),
-        ("--dtype", args.dtype.is_some()),
-        ("--tensor", args.tensor.is_some()),
+        ("--shape", &args.shape),
+        ("--dtype", &args.dtype),
+        ("--tensor", &args.tensor),
+        ("--from", &args.layouts.from),
     ];
-    for (option, _) in options.iter().chain(&[("--from", args.layouts.from.is_some())]).filter(|o| o.1) {
-        return Err(Failure::from(Error::Value {
-            what: (*option).to_owned(),
-            given: "no input".to_owned(),
-            needed: "a file that it describes".to_owned(),
-        }));
+    if let Some((option, _)) = options.iter().find(|option| option.1.is_some()) {
+        return Err(Failure::usage(option, "no input", "a file that it describes"));
     }
     let [rows, cols] = BUILT_IN;
     let mut values: Vec<f32> = (0..rows * cols).map(|i| (i as f32 - 3072.0) / 256.0).collect();
