@@ -342,14 +342,7 @@ fn in_process(case: &Case) -> Result<Vec<(String, Vec<u8>)>, Error> {
 fn layout(text: &str, tensor: &Tensor, placement: &Placement<'_>) -> Result<Layout, Error> {
     let descriptor: Descriptor = text.parse()?;
     assert_eq!(descriptor.to_string().parse(), Ok(descriptor.clone()), "{text}");
-    match &descriptor {
-        Descriptor::Memref(memref) => memref.to_layout(tensor, placement),
-        other => Err(Error::Value {
-            what: "layout".to_owned(),
-            given: other.to_string(),
-            needed: "a memref: the other families cannot be laid out yet".to_owned(),
-        }),
-    }
+    descriptor.layout(tensor, placement)
 }
 
 /// Converts along three ways that must agree.

@@ -136,10 +136,7 @@ impl Job {
 
 /// Applies a descriptor to a tensor.
 fn layout_of(descriptor: &Descriptor, tensor: &Tensor, placement: &Placement<'_>) -> Result<Layout> {
-    match descriptor {
-        Descriptor::Memref(memref) => Ok(memref.to_layout(tensor, placement)?),
-        other => Err(Failure::usage("layout", other, "a memref: the other families cannot be laid out yet")),
-    }
+    Ok(descriptor.layout(tensor, placement)?)
 }
 
 /// A dense host array.

@@ -7,7 +7,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
-use crate::target;
+use crate::layout::Layout;
+use crate::target::{self, Placement, Tensor};
 
 mod affine;
 mod dci;
@@ -107,6 +108,44 @@ impl Descriptor {
             Descriptor::Spyre(d) => d.validate(),
             Descriptor::Tuple(d) => d.validate(),
             Descriptor::Dci(d) => d.validate(),
+        }
+    }
+}
+
+impl Descriptor {
+    /// The layout of a tensor by this descriptor.
+    ///
+    /// With a mesh the descriptor is what one device gets, and the layout is that of all devices. A mesh whose
+    /// chunks are unequal is refused.
+    ///
+    /// # Errors
+    /// Where the descriptor is for another tensor, does not follow from its own rules, or has no layout.
+    pub fn layout(&self, tensor: &Tensor, placement: &Placement) -> Result<Layout> {
+        match placement.mesh {
+            Some(_) => Err(Error::value("mesh", "a mesh", "not yet")),
+            None => self.local(tensor, placement),
+        }
+    }
+
+    /// The layout on one device.
+    fn local(&self, tensor: &Tensor, placement: &Placement) -> Result<Layout> {
+        let layout = match self {
+            Descriptor::Memref(d) => d.to_layout(tensor, placement),
+            Descriptor::Metal(d) => return d.to_layout(tensor, placement),
+            Descriptor::MetalConstructor(d) => return d.to_layout(tensor, placement),
+            Descriptor::MetalCurrent(d) => return d.to_layout(tensor, placement),
+            Descriptor::Ttnn(d) => d.to_layout(tensor, placement),
+            Descriptor::Spyre(_) | Descriptor::Tuple(_) | Descriptor::Dci(_) => {
+                return Err(Error::value(
+                    "layout",
+                    "a list of loop nests",
+                    "a layout; such a list is a plan",
+                ));
+            }
+        }?;
+        match placement.device {
+            Some(_) => Err(Error::value("device", "a device", "a metal layout, whose grid it places")),
+            None => Ok(layout),
         }
     }
 }
