@@ -6,6 +6,8 @@
 
 pub mod affine;
 pub(crate) mod axis;
+#[cfg(test)]
+pub(crate) mod coverage;
 mod place;
 pub(crate) mod stair;
 
