@@ -1,6 +1,7 @@
 //! From two layouts to loop nests: join the axes, refine both staircases, cross the pieces.
 
-use super::nest::{Both, Gather, Leaf, Loop, Nest, dst};
+use super::gather;
+use super::nest::{Both, Leaf, Loop, Nest, dst};
 use crate::dtype::Format;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
@@ -20,7 +21,7 @@ pub(crate) fn lower(src: &Layout, dst: &Layout) -> Result<Vec<Nest>> {
     if src.elements() > 0 {
         let moves = moves(src, dst)?;
         if matches!(dst.format(), Format::Block(_)) {
-            nests = tiles(moves, dst)?;
+            nests = gather::tiles(moves, dst)?;
         } else {
             nests = nested(moves, dst)?.into_iter().map(|p| nest(p, Leaf::Element, dst)).collect();
         }
@@ -36,7 +37,7 @@ pub(crate) fn lower(src: &Layout, dst: &Layout) -> Result<Vec<Nest>> {
     Ok(nests)
 }
 
-fn limit(nests: usize) -> Result<()> {
+pub(super) fn limit(nests: usize) -> Result<()> {
     if nests > MAX_NESTS {
         Err(Error::TooComplex { what: "the plan".into(), cap: MAX_NESTS })
     } else {
@@ -61,7 +62,10 @@ fn moves(src: &Layout, dst: &Layout) -> Result<Vec<Piece<6>>> {
         let (to, b) = side(dst, group)?;
         let (at, both) = zip::<3, 3, 6>(&a, &b)?;
         let start = std::array::from_fn(|k| if k < 3 { from[k] } else { to[k - 3] });
-        let pieces = both.pieces(add(start, at))?;
+        let mut pieces = both.pieces(add(start, at))?;
+        if matches!(dst.format(), Format::Block(_)) {
+            pieces = gather::align(pieces, dst)?;
+        }
         limit(all.len().saturating_mul(pieces.len()))?;
         let cross = |a: &Piece<6>| {
             let a = a.clone();
@@ -179,7 +183,7 @@ fn nest(piece: Piece<6>, leaf: Leaf, layout: &Layout) -> Nest {
 }
 
 /// Sorts loops by destination step, greatest first, and joins neighbours that chain on both sides.
-fn simplify(mut loops: Vec<Loop>, by: impl Fn(&Loop) -> i64) -> Vec<Loop> {
+pub(super) fn simplify(mut loops: Vec<Loop>, by: impl Fn(&Loop) -> i64) -> Vec<Loop> {
     loops.sort_by_key(|l| std::cmp::Reverse((by(l), l.dst()[2])));
     let mut out: Vec<Loop> = Vec::with_capacity(loops.len());
     for inner in loops {
@@ -191,43 +195,4 @@ fn simplify(mut loops: Vec<Loop>, by: impl Fn(&Loop) -> i64) -> Vec<Loop> {
         }
     }
     out
-}
-
-/// Moves into a block format, gathered by destination tile.
-fn tiles(moves: Vec<Piece<6>>, layout: &Layout) -> Result<Vec<Nest>> {
-    let mut nests: Vec<Nest> = Vec::new();
-    let mut work = moves;
-    let mut seen = 0;
-    while let Some(mut piece) = work.pop() {
-        seen += 1;
-        limit(seen)?;
-        // A loop either goes from tile to tile or stays inside of one; what does both is taken apart.
-        let mixed = |&(_, s): &(u64, Both)| s[5] != 0 && (s[3], s[4]) != (0, 0);
-        if let Some(i) = piece.loops.iter().position(mixed) {
-            let (n, step) = piece.loops.remove(i);
-            limit(n.min(1 << 32) as usize)?;
-            let turn =
-                |k| Piece { at: add(piece.at, step.map(|s| s * k as i64)), loops: piece.loops.clone() };
-            work.extend((0..n).map(turn));
-            continue;
-        }
-        let loops = piece.loops.into_iter().filter(|l| l.0 > 1).map(|(n, step)| Loop { n, step });
-        let (inner, outer): (Vec<Loop>, Vec<Loop>) = loops.partition(|l| l.step[5] != 0);
-        let mut outer = outer;
-        outer.sort_by_key(|l| std::cmp::Reverse(layout.linear(l.dst())));
-        let at = [0, 0, 0, piece.at[3], piece.at[4], 0];
-        let gather = Gather {
-            src: super::nest::src(piece.at),
-            moves: outer.iter().map(Loop::src).collect(),
-            slot: piece.at[5],
-            loops: simplify(inner, |_| 0),
-        };
-        let loops: Vec<Loop> =
-            outer.iter().map(|l| Loop { n: l.n, step: [0, 0, 0, l.step[3], l.step[4], 0] }).collect();
-        match nests.iter_mut().find(|n| n.at == at && n.loops == loops) {
-            Some(Nest { leaf: Leaf::Pack(parts), .. }) => parts.push(gather),
-            _ => nests.push(Nest::new(at, loops, Leaf::Pack(vec![gather]))),
-        }
-    }
-    Ok(nests)
 }

@@ -1,6 +1,7 @@
 //! A [`Plan`] is a conversion compiled once: loop nests with constant trip counts, proved before they run.
 
 mod explain;
+mod gather;
 mod lower;
 pub(crate) mod nest;
 mod order;
