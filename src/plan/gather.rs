@@ -185,7 +185,7 @@ impl Aligner<'_> {
             };
             // Smaller turns, of which as many make a period.
             let per = (period / step) as u64;
-            if period % step == 0 && one <= step && phase < step && l.n > per && per > 1 {
+            if period % step == 0 && phase + one <= step && l.n > per && per > 1 {
                 let whole = Loop { n: l.n / per, step: scale(l.step, per as i64) };
                 part(0, per, Some(whole));
                 part(l.n / per * per, l.n % per, None);

@@ -194,7 +194,8 @@ fn interleaved(sets: Vec<Set>, lo: i128, hi: i128, work: &mut usize) -> Result<(
                 let in_first = ((lo + (first + 1) * period - set.at) + step - 1) / step;
                 let in_first = in_first.min(n);
                 let per = period / step;
-                let aligned = (set.at - lo).rem_euclid(period) < step;
+                // The first turn lies in the first step of a period, and so does every later first one in its own.
+                let aligned = (set.at - lo).rem_euclid(period) + set.turn().extent() <= step;
                 let part = |from: i128, n: i128| {
                     let mut loops = set.loops.clone();
                     loops[0].0 = n;
