@@ -94,6 +94,8 @@ fn strided() -> impl Strategy<Value = (Vec<u64>, Vec<i64>, i64)> {
 }
 
 proptest! {
+    #![proptest_config(cases(120))]
+
     #[test]
     fn strided_to_strided((shape, strides, offset) in strided(), size in 0..4_usize, flip in any::<u8>()) {
         let dtype = [DType::U8, DType::U16, DType::F32, DType::F64][size];
@@ -127,13 +129,16 @@ fn interleaved_strides_and_scalars() {
     }
 }
 
-/// How many cases of each family: enough for every pair of its choices, and a suite of less than a minute.
-const CASES: u32 = 120;
+/// `n` random cases, which keeps the suite below a minute; `TILEWRIGHT_CASES` multiplies them.
+fn cases(n: u32) -> ProptestConfig {
+    let factor = std::env::var("TILEWRIGHT_CASES").ok().and_then(|v| v.parse::<u32>().ok()).unwrap_or(1);
+    ProptestConfig { cases: n * factor, failure_persistence: None, ..ProptestConfig::default() }
+}
 
 macro_rules! families {
     ($($name:ident: $family:literal,)*) => {
         proptest! {
-            #![proptest_config(ProptestConfig { cases: CASES, ..ProptestConfig::default() })]
+            #![proptest_config(cases(120))]
             $(
                 #[test]
                 fn $name(numbers in numbers()) {
@@ -157,7 +162,7 @@ families! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(cases(200))]
 
     /// From any layout to any other of the same elements.
     #[test]
