@@ -84,6 +84,15 @@ pub(crate) mod sweep {
                 }
             }
         }
+        // Transposes go by squares of a cache line; these shapes have several, whole and ragged.
+        for elem in if cfg!(miri) { 0..0 } else { 0..4 }.map(|log| 1 << log) {
+            let sides = [64 / elem, 64 / elem + 1, 128 / elem + 3];
+            for (rows, cols) in sides.into_iter().flat_map(|rows| sides.map(|cols| (rows, cols))) {
+                for window in arrangements(elem, rows, cols) {
+                    same(tested, rule, elem, &window);
+                }
+            }
+        }
         for elem in sampled(1, 300) {
             for (rows, cols) in [(1, 1), (3, 1), (1, 3), (2, 3)] {
                 for window in arrangements(elem, rows, cols) {
