@@ -63,3 +63,20 @@ pub(crate) fn lies_inside(
     };
     inside().unwrap_or(false)
 }
+
+/// [`lies_inside`] for each of `tile.0` windows (at least one), each `tile.1` bytes after the one before.
+pub(crate) fn tiles_lie_inside(
+    len: usize,
+    at: usize,
+    elem: usize,
+    tile: (usize, isize),
+    row: (usize, isize),
+    col: (usize, isize),
+) -> bool {
+    // Places grow or fall with the number of the window, so the first and the last bound the others.
+    let last = || {
+        let reach = isize::try_from(tile.0 - 1).ok()?.checked_mul(tile.1)?;
+        at.checked_add_signed(reach)
+    };
+    lies_inside(len, at, elem, row, col) && last().is_some_and(|last| lies_inside(len, last, elem, row, col))
+}

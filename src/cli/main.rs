@@ -1,2 +1,67 @@
-//! The command line.
-fn main() {}
+//! The command line: `tilewright convert`, `tilewright explain`.
+//!
+//! Results go to stdout, everything else to stderr. The exit status is 0, 1 for an I/O failure or a failed check, or 2
+//! for bad input; then nothing has been written.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod convert;
+mod engine;
+mod explain;
+mod failure;
+mod input;
+mod progress;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use kernels::Isa;
+
+use arguments::{Cli, Command};
+use failure::{Failure, Result};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // Nothing is left to do when stderr is closed too.
+            let _ = writeln!(std::io::stderr(), "error: {failure}");
+            ExitCode::from(failure.status())
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<()> {
+    let isa = engine::isa()?;
+    if cli.version {
+        let available: Vec<&str> = Isa::available().map(Isa::name).collect();
+        let (version, level) = (env!("CARGO_PKG_VERSION"), isa.name());
+        return print(&format!(
+            "tilewright {version}\ninstruction set level: {level} (available: {})\n",
+            available.join(", ")
+        ));
+    }
+    match &cli.command {
+        Some(Command::Convert(arguments)) => convert::run(arguments, isa),
+        Some(Command::Explain(arguments)) => explain::run(arguments, isa),
+        None => Err(Failure::usage("command", "none", "one of those that `tilewright --help` lists")),
+    }
+}
+
+/// Tells on stderr what was not understood; it is no reason to stop when nobody listens.
+fn warn(warnings: &[String]) {
+    for warning in warnings {
+        let _ = writeln!(std::io::stderr(), "warning: {warning}");
+    }
+}
+
+/// Writes a result to stdout. A reader that has gone away is an I/O failure, not a panic.
+fn print(text: &str) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+        .map_err(|e| Failure::from(tilewright::Error::Io { path: "stdout".to_owned(), what: e.to_string() }))
+}

@@ -1,6 +1,6 @@
 //! One axis of a layout: a group of logical dimensions whose address is a staircase of one coordinate.
 
-use super::stair::{MAX_PARTS, Piece, Stair, Step, add, compose};
+use super::stair::{MAX_PARTS, Piece, Stair, Step, compose};
 use crate::error::{Error, Result};
 
 /// An address inside a layout: the unit, bytes from the unit's start, and the slot inside a block.
@@ -56,16 +56,6 @@ impl Axis {
     /// How many cells there are.
     pub(crate) fn extent(&self) -> u64 {
         self.cells.iter().map(|c| c.n).product()
-    }
-
-    /// The address of a cell.
-    pub(crate) fn cell(&self, mut cell: u64) -> Addr {
-        let mut at = [0; 3];
-        for level in self.cells.iter().rev() {
-            at = add(at, level.step.map(|s| s * (cell % level.n) as i64));
-            cell /= level.n;
-        }
-        at
     }
 
     /// The cells without an element, as maximal runs; an error if two coordinates share a cell.
@@ -247,9 +237,8 @@ fn inside(
         if n > MAX_PARTS as u64 || step[0] == 0 {
             return Err(Error::Collision { what: "an axis".into(), first: vec![], second: vec![] });
         }
-        let turns = (0..n)
-            .map(|k| Piece { at: [piece.at[0] + k as i64 * step[0]], loops: rest.to_vec() })
-            .collect();
+        let turns =
+            (0..n).map(|k| Piece { at: [piece.at[0] + k as i64 * step[0]], loops: rest.to_vec() }).collect();
         let (free, _) = between(turns, piece.at[0], outer, out, work)?;
         for (at, len) in free {
             let loops = outer.iter().copied().chain([(len, [1])]).collect();

@@ -13,10 +13,12 @@ pub(crate) mod stair;
 
 use std::sync::Arc;
 
+use kernels::{BlockCodec, BlockFormat, BlockOptions, TileShape};
+
 use crate::dtype::Format;
 use crate::error::{Error, Result};
 use axis::{Addr, Axis, Level, gaps};
-use stair::{MAX_PARTS, Piece, Stair, add};
+use stair::{MAX_PARTS, Piece, add};
 
 pub use place::{Owner, Place};
 
@@ -149,6 +151,16 @@ impl Layout {
         let Parts { shape, format, tile, axes, replicas, offset, space, fill, geometry } = parts;
         let total = space.units.checked_mul(space.pitch_bytes).filter(|&t| t <= MAX_BYTES);
         total.ok_or_else(|| Error::overflow("the size of the layout"))?;
+        if let Format::Block(block) = format {
+            let given = tile.map_or("no tile".into(), |t| format!("{}x{}", t.rows, t.cols));
+            if tile.is_none_or(|t| block_bytes(block, t) == 0) {
+                return Err(Error::value(
+                    format!("tile of {block}", block = block.name()),
+                    given,
+                    "a tile of at least one group of elements",
+                ));
+            }
+        }
         let layout = Layout { shape, format, tile, axes, replicas, offset, space, fill, geometry };
         if layout.elements() == 0 {
             return Ok(layout);
@@ -258,6 +270,30 @@ impl Layout {
         };
         let places = self.space.units * (self.space.unit_bytes / self.grain()) * per_grain;
         places - self.elements() * self.copies()
+    }
+
+    /// The address of a logical index in the first replica. The index must lie inside of the shape.
+    pub(crate) fn address(&self, index: &[u64]) -> Addr {
+        self.axes.iter().fold([0, self.offset, 0], |at, axis| {
+            let u = axis.dims.iter().fold(0, |u, &d| u * self.shape[d] + index[d]);
+            add(at, add(axis.start, axis.stair.eval(u)))
+        })
+    }
+
+    /// How far each replica lies from the first, the first included.
+    pub(crate) fn replica_steps(&self) -> impl Iterator<Item = Addr> {
+        (0..self.copies()).map(|mut k| {
+            self.replicas.iter().rev().fold([0; 3], |at, level| {
+                let digit = k % level.n;
+                k /= level.n;
+                add(at, level.step.map(|s| s * digit as i64))
+            })
+        })
+    }
+
+    /// The byte of an address in the buffers, one after another.
+    pub(crate) fn byte(&self, at: Addr) -> u64 {
+        (self.space.unit_at(at[0]) + at[1]) as u64
     }
 
     /// Every digit of every axis, and the replicas.
@@ -379,12 +415,26 @@ impl Layout {
         let grain = self.grain();
         let mut out = Vec::new();
         let offset = self.offset as u64;
+        let size = self.space.unit_bytes;
+        let mut push_within = |at: u64, loops: &[(u64, Addr)], bytes: u64| {
+            let steps = loops.iter().copied().chain([(bytes / grain, [0, grain as i64, 0])]);
+            out.push(Piece { at: [(at / size) as i64, (at % size) as i64, 0], loops: steps.collect() });
+        };
+        // A run that passes the end of a unit is its rest, whole units, and the beginning of another.
         let mut push = |at: u64, loops: &[(u64, i64)], bytes: u64| {
-            let (unit, at) = (at / self.space.unit_bytes, at % self.space.unit_bytes);
-            let steps = loops.iter().map(|&(n, step)| (n, self.split(step)));
-            let run = (bytes / grain, [0, grain as i64, 0]);
-            let piece = Piece { at: [unit as i64, at as i64, 0], loops: steps.chain([run]).collect() };
-            out.push(piece);
+            let mut steps: Vec<(u64, Addr)> = loops.iter().map(|&(n, step)| (n, self.split(step))).collect();
+            let end = at + bytes;
+            let (head, tail) = (at.next_multiple_of(size).min(end), (end / size * size).max(at));
+            if head > at {
+                push_within(at, &steps, head - at);
+            }
+            if end > tail && tail >= head {
+                push_within(tail, &steps, end - tail);
+            }
+            if tail > head {
+                steps.push(((tail - head) / size, [1, 0, 0]));
+                push_within(head, &steps, size);
+            }
         };
         if offset > 0 {
             push(0, &[], offset);
@@ -479,6 +529,8 @@ pub(crate) fn element_bytes(format: Format) -> u64 {
 }
 
 /// Bytes of one tile of a block format.
-pub(crate) fn block_bytes(_block: kernels::BlockFormat, _tile: Tile) -> u64 {
-    0
+pub(crate) fn block_bytes(block: BlockFormat, tile: Tile) -> u64 {
+    let codec = TileShape::new(tile.rows as usize, tile.cols as usize)
+        .and_then(|shape| BlockCodec::new(block, shape, BlockOptions::default()).ok());
+    codec.map_or(0, |c| c.tile_bytes() as u64)
 }

@@ -1,17 +1,168 @@
-//! Where an element lies.
-/// A place.
+//! Where an element lies, and what lies at a byte.
+
+use kernels::{BlockCodec, BlockOptions, TileShape};
+
+use super::Layout;
+use super::axis::Addr;
+use crate::dtype::Format;
+use crate::error::{Error, Result};
+
+/// Where one element lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Place {
-    /// Which buffer.
+    /// The buffer.
     pub buffer: u64,
-    /// The byte inside of it.
+    /// The byte inside of the buffer at which the element, or its code, begins.
     pub byte: u64,
+    /// The lowest bit of the code in that byte; 0 unless a byte holds several codes.
+    pub bit: u32,
+    /// The byte inside of the buffer that holds the exponent or scale it shares.
+    pub shared: Option<u64>,
 }
-/// What owns a byte.
+
+/// What lies at a byte.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Owner {
-    /// An element.
-    Element(Vec<u64>),
-    /// Padding.
+    /// The elements, by logical index, that have bits in this byte.
+    Elements(Vec<Vec<u64>>),
+    /// The exponent or scale of these elements.
+    Shared(Vec<Vec<u64>>),
+    /// The fill.
     Padding,
+    /// Zero: bytes of a block's header that no group uses, or between units.
+    Gap,
+}
+
+impl Layout {
+    /// The places of a logical index, one in each replica.
+    ///
+    /// # Errors
+    /// Where the index has another rank than the layout, or lies outside of its shape.
+    pub fn locate(&self, index: &[u64]) -> Result<Vec<Place>> {
+        if index.len() != self.shape.len() || index.iter().zip(&self.shape).any(|(i, n)| i >= n) {
+            let needed = format!("an index inside of shape {:?}", self.shape);
+            return Err(Error::value("index", format!("{index:?}"), needed));
+        }
+        let first = self.address(index);
+        Ok(self.replica_steps().map(|by| self.place(std::array::from_fn(|k| first[k] + by[k]))).collect())
+    }
+
+    fn place(&self, at: Addr) -> Place {
+        let byte = self.byte(at);
+        let (buffer, byte) = (byte / self.buffer_bytes(), byte % self.buffer_bytes());
+        let Some(codec) = self.block_codec() else { return Place { buffer, byte, bit: 0, shared: None } };
+        let cols = codec.tile().cols();
+        let slot = codec.slot(at[2] as usize / cols, at[2] as usize % cols);
+        let bit = slot * codec.format().code_bits();
+        Place {
+            buffer,
+            byte: byte + (codec.header_bytes() + bit / 8) as u64,
+            bit: (bit % 8) as u32,
+            shared: Some(byte + (slot / codec.format().group()) as u64),
+        }
+    }
+
+    /// What lies at a byte of a buffer.
+    ///
+    /// # Errors
+    /// Where there is no such byte, or elements of the layout share places, as they may in a source.
+    pub fn owner(&self, buffer: u64, byte: u64) -> Result<Owner> {
+        if buffer >= self.buffers() || byte >= self.buffer_bytes() {
+            let needed = format!("one of {} buffers of {} bytes", self.buffers(), self.buffer_bytes());
+            return Err(Error::value("place", format!("buffer {buffer}, byte {byte}"), needed));
+        }
+        self.check_destination()?;
+        let at = buffer * self.buffer_bytes() + byte;
+        let (place, inside) = (at / self.space.pitch_bytes, at % self.space.pitch_bytes);
+        if inside >= self.space.unit_bytes {
+            return Ok(Owner::Gap);
+        }
+        let unit = self.space.inverse().map_or(place, |inverse| u64::from(inverse[place as usize]));
+        let linear = (unit * self.space.unit_bytes + inside) as i64 - self.offset;
+        if self.elements() == 0 || linear < 0 {
+            return Ok(Owner::Padding);
+        }
+        // The digits, greatest step first; what is left is inside of an element or tile, or a hole.
+        let mut levels: Vec<_> = self.digits().filter(|d| d.2[2] == 0 && d.1 > 1).collect();
+        levels.sort_by_key(|d| std::cmp::Reverse(self.linear(d.2)));
+        let mut cells = vec![0; self.axes.len()];
+        let mut rest = linear;
+        for (owner, n, step, weight) in levels {
+            let step = self.linear(step);
+            let digit = (rest / step).min(n as i64 - 1);
+            rest -= digit * step;
+            if let Some(axis) = owner {
+                cells[axis] += digit * weight as i64;
+            }
+        }
+        if rest >= self.grain() as i64 {
+            return Ok(Owner::Padding);
+        }
+        let Some(codec) = self.block_codec() else {
+            return Ok(self.index(&cells).map_or(Owner::Padding, |index| Owner::Elements(vec![index])));
+        };
+        let (rest, bits, group) = (rest as usize, codec.format().code_bits(), codec.format().group());
+        let (slots, shared) = match rest.checked_sub(codec.header_bytes()) {
+            Some(code) => (code * 8 / bits..(code + 1) * 8 / bits, false),
+            None => (rest * group..(rest + 1) * group, true),
+        };
+        if slots.start >= codec.tile().elements() {
+            return Ok(Owner::Gap);
+        }
+        let (rows, cols) = (codec.tile().rows(), codec.tile().cols());
+        let places = (0..rows * cols).filter(|p| slots.contains(&codec.slot(p / cols, p % cols)));
+        let owners: Vec<Vec<u64>> =
+            places.filter_map(|p| self.index(&self.inside(&cells, p as i64))).collect();
+        Ok(match (owners.is_empty(), shared) {
+            (true, _) => Owner::Padding,
+            (false, true) => Owner::Shared(owners),
+            (false, false) => Owner::Elements(owners),
+        })
+    }
+
+    /// Every digit: its axis (none for replicas), its size, its step, and how many cells one of it is.
+    fn digits(&self) -> impl Iterator<Item = (Option<usize>, u64, Addr, u64)> {
+        let axes = self.axes.iter().enumerate().flat_map(|(i, axis)| {
+            let mut weight = axis.extent();
+            axis.cells.iter().map(move |level| {
+                weight /= level.n;
+                (Some(i), level.n, level.step, weight)
+            })
+        });
+        axes.chain(self.replicas.iter().map(|r| (None, r.n, r.step, 0)))
+    }
+
+    /// The cells of the element at a slot (row-major) of the tile at `cells`.
+    fn inside(&self, cells: &[i64], mut slot: i64) -> Vec<i64> {
+        let mut cells = cells.to_vec();
+        let mut levels: Vec<_> = self.digits().filter(|d| d.2[2] > 0).collect();
+        levels.sort_by_key(|d| std::cmp::Reverse(d.2[2]));
+        for (owner, _, step, weight) in levels {
+            if let Some(axis) = owner {
+                cells[axis] += slot / step[2] * weight as i64;
+            }
+            slot %= step[2];
+        }
+        cells
+    }
+
+    /// The logical index on these cells, one for each axis; none where one of them is padding.
+    fn index(&self, cells: &[i64]) -> Option<Vec<u64>> {
+        let mut index = vec![0; self.shape.len()];
+        for (axis, &cell) in self.axes.iter().zip(cells) {
+            let mut u = axis.coordinate(cell)?;
+            for &d in axis.dims.iter().rev() {
+                index[d] = u % self.shape[d];
+                u /= self.shape[d];
+            }
+        }
+        Some(index)
+    }
+
+    fn block_codec(&self) -> Option<BlockCodec> {
+        let (Format::Block(block), Some(tile)) = (self.format, self.tile) else { return None };
+        let shape = TileShape::new(tile.rows as usize, tile.cols as usize)?;
+        let options = BlockOptions { transposed: tile.transposed, ..BlockOptions::default() };
+        BlockCodec::new(block, shape, options).ok()
+    }
 }

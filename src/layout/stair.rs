@@ -138,9 +138,7 @@ impl<const K: usize> Stair<K> {
         }
         match self {
             _ if lo == 0 && hi == self.len() => out.push(at, self.clone()),
-            Stair::Run { step, .. } => {
-                out.push(add(at, scale(*step, lo as i64)), Stair::run(hi - lo, *step))
-            }
+            Stair::Run { step, .. } => out.push(add(at, scale(*step, lo as i64)), Stair::run(hi - lo, *step)),
             Stair::Loop { step, body, .. } => {
                 let len = body.len();
                 let (mut first, last) = (lo / len, hi / len);

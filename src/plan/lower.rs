@@ -22,22 +22,26 @@ pub(crate) fn lower(src: &Layout, dst: &Layout) -> Result<Vec<Nest>> {
         if matches!(dst.format(), Format::Block(_)) {
             nests = tiles(moves, dst)?;
         } else {
-            nests = moves.into_iter().map(|p| nest(p, Leaf::Element, dst)).collect();
+            nests = nested(moves, dst)?.into_iter().map(|p| nest(p, Leaf::Element, dst)).collect();
         }
     }
-    for piece in dst.padding()? {
-        let at = std::array::from_fn(|k| if k < 3 { 0 } else { piece.at[k - 3] });
-        let wide = |s: Addr| [0, 0, 0, s[0], s[1], s[2]];
-        let loops = piece.loops.iter().map(|&(n, s)| (n, wide(s))).collect();
-        nests.push(nest(Piece { at, loops }, Leaf::Fill, dst));
-    }
+    let wide = |s: Addr| [0, 0, 0, s[0], s[1], s[2]];
+    let fills = dst.padding()?.into_iter().map(|piece| Piece {
+        at: wide(piece.at),
+        loops: piece.loops.iter().map(|&(n, s)| (n, wide(s))).collect(),
+    });
+    nests.extend(nested(fills.collect(), dst)?.into_iter().map(|p| nest(p, Leaf::Fill, dst)));
     limit(nests.len())?;
     nests.sort_by_key(|n| dst.linear(self::dst(n.at)));
     Ok(nests)
 }
 
 fn limit(nests: usize) -> Result<()> {
-    if nests > MAX_NESTS { Err(Error::TooComplex { what: "the plan".into(), cap: MAX_NESTS }) } else { Ok(()) }
+    if nests > MAX_NESTS {
+        Err(Error::TooComplex { what: "the plan".into(), cap: MAX_NESTS })
+    } else {
+        Ok(())
+    }
 }
 
 /// Every element's move, as rectangular pieces.
@@ -93,8 +97,12 @@ fn groups(src: &Layout, dst: &Layout) -> Vec<Vec<usize>> {
 fn side(layout: &Layout, group: &[usize]) -> Result<(Addr, Stair<3>)> {
     let shape = layout.shape();
     let wide = |dims: &[usize]| -> Vec<usize> { dims.iter().copied().filter(|&d| shape[d] > 1).collect() };
-    let mut axes: Vec<_> =
-        layout.axes.iter().map(|a| (wide(&a.dims), a)).filter(|(d, _)| d.iter().any(|d| group.contains(d))).collect();
+    let mut axes: Vec<_> = layout
+        .axes
+        .iter()
+        .map(|a| (wide(&a.dims), a))
+        .filter(|(d, _)| d.iter().any(|d| group.contains(d)))
+        .collect();
     axes.sort_by_key(|(dims, _)| dims[0]);
     let start = axes.iter().fold([0; 3], |at, (_, axis)| add(at, axis.start));
     let in_order: Vec<usize> = axes.iter().flat_map(|(dims, _)| dims.clone()).collect();
@@ -124,10 +132,50 @@ fn side(layout: &Layout, group: &[usize]) -> Result<(Addr, Stair<3>)> {
     ))
 }
 
+/// The same pieces with loops that go upward and nest in the destination: a loop whose turns fall between those
+/// of another, or that goes up in units and down in bytes, is taken apart.
+fn nested(moves: Vec<Piece<6>>, layout: &Layout) -> Result<Vec<Piece<6>>> {
+    let mut out = Vec::with_capacity(moves.len());
+    let mut work = moves;
+    while let Some(mut piece) = work.pop() {
+        limit(out.len() + work.len())?;
+        piece.loops.retain(|l| l.0 > 1);
+        for (n, step) in &mut piece.loops {
+            if layout.linear(dst(*step)) < 0 {
+                let way = step.map(|s| s * (*n as i64 - 1));
+                piece.at = add(piece.at, way);
+                *step = step.map(|s| -s);
+            }
+        }
+        piece.loops.sort_by_key(|&(_, s)| layout.linear(dst(s)));
+        let mut extent = layout.grain() as i64;
+        let interleaved = piece.loops.iter().position(|&(n, s)| {
+            let step = layout.linear(dst(s));
+            let meets = step < extent || s[3] < 0 || s[4] < 0;
+            extent += (n as i64 - 1) * step;
+            meets
+        });
+        match interleaved {
+            None => out.push(piece),
+            Some(i) => {
+                let (n, step) = piece.loops.remove(i);
+                limit(n.min(1 << 32) as usize)?;
+                work.extend(
+                    (0..n as i64).map(|k| Piece {
+                        at: add(piece.at, step.map(|s| s * k)),
+                        loops: piece.loops.clone(),
+                    }),
+                );
+            }
+        }
+    }
+    Ok(out)
+}
+
 /// A nest with its loops in order of destination, and joined where they chain on both sides.
 fn nest(piece: Piece<6>, leaf: Leaf, layout: &Layout) -> Nest {
     let loops = piece.loops.into_iter().filter(|l| l.0 > 1).map(|(n, step)| Loop { n, step });
-    Nest { at: piece.at, loops: simplify(loops.collect(), |l| layout.linear(l.dst())), leaf }
+    Nest::new(piece.at, simplify(loops.collect(), |l| layout.linear(l.dst())), leaf)
 }
 
 /// Sorts loops by destination step, greatest first, and joins neighbours that chain on both sides.
@@ -158,7 +206,8 @@ fn tiles(moves: Vec<Piece<6>>, layout: &Layout) -> Result<Vec<Nest>> {
         if let Some(i) = piece.loops.iter().position(mixed) {
             let (n, step) = piece.loops.remove(i);
             limit(n.min(1 << 32) as usize)?;
-            let turn = |k| Piece { at: add(piece.at, step.map(|s| s * k as i64)), loops: piece.loops.clone() };
+            let turn =
+                |k| Piece { at: add(piece.at, step.map(|s| s * k as i64)), loops: piece.loops.clone() };
             work.extend((0..n).map(turn));
             continue;
         }
@@ -173,13 +222,11 @@ fn tiles(moves: Vec<Piece<6>>, layout: &Layout) -> Result<Vec<Nest>> {
             slot: piece.at[5],
             loops: simplify(inner, |_| 0),
         };
-        let loops: Vec<Loop> = outer
-            .iter()
-            .map(|l| Loop { n: l.n, step: [0, 0, 0, l.step[3], l.step[4], 0] })
-            .collect();
+        let loops: Vec<Loop> =
+            outer.iter().map(|l| Loop { n: l.n, step: [0, 0, 0, l.step[3], l.step[4], 0] }).collect();
         match nests.iter_mut().find(|n| n.at == at && n.loops == loops) {
             Some(Nest { leaf: Leaf::Pack(parts), .. }) => parts.push(gather),
-            _ => nests.push(Nest { at, loops, leaf: Leaf::Pack(vec![gather]) }),
+            _ => nests.push(Nest::new(at, loops, Leaf::Pack(vec![gather]))),
         }
     }
     Ok(nests)

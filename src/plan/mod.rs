@@ -1,4 +1,241 @@
-//! Plans.
+//! A [`Plan`] is a conversion compiled once: loop nests with constant trip counts, proved before they run.
+
+mod explain;
 mod lower;
 pub(crate) mod nest;
+mod order;
 mod verify;
+
+use kernels::{BlockCodec, BlockOptions, Isa, Kernels, Number, Rounding, TileShape};
+
+use crate::dtype::{DType, Format};
+use crate::error::{Error, Result};
+use crate::layout::{Layout, Space, Tile};
+use nest::Nest;
+
+/// The most loops of one nest: every dimension and split of a tensor of the greatest rank.
+pub(crate) const MAX_LOOPS: usize = 64;
+
+/// Choices that change bytes, and the instruction set, which does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Options {
+    /// How block floats round.
+    pub rounding: Rounding,
+    /// Whether block floats try the next lower shared exponent and keep the better one.
+    pub search: bool,
+    /// Whether block floats decode with the device library's quirks instead of exactly.
+    pub compat_unpack: bool,
+    /// How Spyre's 16-bit float treats its edges.
+    pub sen169: Sen169,
+    /// The instruction set level; none: what `TILEWRIGHT_ISA` says, or the best of the machine.
+    pub isa: Option<Isa>,
+}
+
+/// The two published rules for the edges of Spyre's 16-bit float.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Sen169 {
+    /// Nearest, ties away from zero, exact subnormals.
+    #[default]
+    Nearest,
+    /// As the deeptools port does it.
+    Deeptools,
+}
+
+/// One end of a conversion, as execution needs it.
+#[derive(Debug, Clone)]
+pub(crate) struct Side {
+    pub(crate) format: Format,
+    /// Bytes of an element, or of a tile.
+    pub(crate) grain: usize,
+    /// The codec of a block format.
+    pub(crate) codec: Option<BlockCodec>,
+    /// The number format of plain floats; what a block format decodes to.
+    pub(crate) number: Option<Number>,
+    pub(crate) space: Space,
+}
+
+/// What happens to an element on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Op {
+    /// Its bytes are copied.
+    Copy(usize),
+    /// It is converted from one number format to another.
+    Convert(Number, Number),
+}
+
+/// A compiled and proved conversion from one layout to another; immutable, and usable from any thread.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub(crate) nests: Vec<Nest>,
+    pub(crate) src: Side,
+    pub(crate) dst: Side,
+    pub(crate) op: Op,
+    /// The fill, as one element or one tile of the destination.
+    pub(crate) fill: Box<[u8]>,
+    /// The fill as the value that pads inside of tiles.
+    pub(crate) pad: f32,
+    pub(crate) kernels: &'static Kernels,
+    /// For each place of the destination the unit that lies there; none: in order.
+    pub(crate) placed: Option<Vec<u32>>,
+    options: Options,
+}
+
+impl Plan {
+    /// Compiles the conversion of a tensor from one layout to another, and proves that it writes every byte
+    /// of the destination exactly once and reads only inside of the source.
+    ///
+    /// # Errors
+    /// Where the shapes differ, the element formats have no conversion, the destination puts two elements on
+    /// one place, or the layouts break into too many pieces.
+    pub fn compile(src: &Layout, dst: &Layout, options: &Options) -> Result<Plan> {
+        if src.shape() != dst.shape() {
+            return Err(Error::value(
+                "shape of the destination",
+                crate::target::join(dst.shape()),
+                format!("{}, the shape of the source", crate::target::join(src.shape())),
+            ));
+        }
+        dst.check_destination()?;
+        // Rounding and search are about writing.
+        let reading = Options { rounding: Rounding::default(), search: false, ..*options };
+        let source = Side::new(src, &reading)?;
+        let target = Side::new(dst, options)?;
+        let op = operation(&source, &target)?;
+        let (fill, pad) = fill(&target, dst.fill())?;
+        let mut nests = lower::lower(src, dst)?;
+        verify::verify(&nests, src, dst)?;
+        order::choose(&mut nests, &source, &target, op);
+        if let Some(nest) = nests.iter().find(|n| n.loops.len() > MAX_LOOPS) {
+            let what = format!("a nest of {} loops", nest.loops.len());
+            return Err(Error::TooComplex { what, cap: MAX_LOOPS });
+        }
+        let kernels = kernels_for(options.isa)?;
+        let placed = target.space.inverse();
+        Ok(Plan { nests, src: source, dst: target, op, fill, pad, kernels, placed, options: *options })
+    }
+
+    /// Bytes of the source: all its buffers, one after another.
+    pub fn source_bytes(&self) -> usize {
+        self.src.space.total_bytes() as usize
+    }
+
+    /// Bytes of the destination: all its buffers, one after another.
+    pub fn destination_bytes(&self) -> usize {
+        self.dst.space.total_bytes() as usize
+    }
+
+    /// Bytes of the smallest destination range that can be produced alone: chunks begin and end at multiples.
+    pub fn granule(&self) -> usize {
+        let (grain, pitch) = (self.dst.grain, self.dst.space.pitch_bytes as usize);
+        if pitch % grain.max(1) == 0 { grain } else { pitch }
+    }
+
+    /// How many loop nests there are.
+    pub fn nests(&self) -> usize {
+        self.nests.len()
+    }
+
+    /// The instruction set level that the plan runs with.
+    pub fn isa(&self) -> Isa {
+        self.kernels.isa()
+    }
+
+    /// The options it was compiled with.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+}
+
+impl Side {
+    pub(crate) fn new(layout: &Layout, options: &Options) -> Result<Side> {
+        let format = layout.format();
+        Ok(Side {
+            format,
+            grain: layout.grain() as usize,
+            codec: codec(layout, options)?,
+            number: match format {
+                Format::Plain(dtype) => dtype.number(),
+                Format::Sen169 if options.sen169 == Sen169::Deeptools => Some(Number::Sen169Deeptools),
+                Format::Sen169 => Some(Number::Sen169),
+                Format::Block(_) => Some(Number::F32),
+            },
+            space: layout.space.clone(),
+        })
+    }
+}
+
+/// The codec of a block format with the options that concern it.
+fn codec(layout: &Layout, options: &Options) -> Result<Option<BlockCodec>> {
+    let (Format::Block(block), Some(Tile { rows, cols, transposed })) = (layout.format(), layout.tile())
+    else {
+        return Ok(None);
+    };
+    let shape = TileShape::new(rows as usize, cols as usize);
+    let shape = shape.ok_or_else(|| Error::value("tile", format!("{rows}x{cols}"), "a tile shape"))?;
+    let block_options = BlockOptions {
+        transposed,
+        rounding: options.rounding,
+        search: options.search,
+        compat_unpack: options.compat_unpack,
+    };
+    BlockCodec::new(block, shape, block_options)
+        .map(Some)
+        .map_err(|e| Error::value(format!("options of {}", block.name()), e, "options that the format has"))
+}
+
+/// How elements get from one format to the other.
+pub(crate) fn operation(src: &Side, dst: &Side) -> Result<Op> {
+    let none = |why| Error::Conversion { from: src.format.to_string(), to: dst.format.to_string(), why };
+    if src.format == dst.format && src.codec.is_none() && src.number == dst.number {
+        return Ok(Op::Copy(src.grain));
+    }
+    match (src.number, dst.number) {
+        (Some(from), Some(to)) => Ok(Op::Convert(from, to)),
+        _ => Err(none("integers are never converted")),
+    }
+}
+
+/// The fill as bytes of one grain, and as the number that pads inside of a tile.
+pub(crate) fn fill(dst: &Side, value: f64) -> Result<(Box<[u8]>, f32)> {
+    let bytes = match (dst.codec, dst.number) {
+        (Some(codec), _) => {
+            let mut tile = vec![0; codec.tile_bytes()];
+            codec.pack_scalar(&vec![value as f32; codec.tile().elements()], &mut tile);
+            tile
+        }
+        (None, Some(number)) => number.encode(value).to_le_bytes()[..dst.grain].to_vec(),
+        (None, None) => integer(dst, value)?.to_le_bytes()[..dst.grain].to_vec(),
+    };
+    Ok((bytes.into(), value as f32))
+}
+
+/// A fill of an integer type, which must hold it.
+fn integer(dst: &Side, value: f64) -> Result<i128> {
+    let bits = 8 * dst.grain as u32;
+    let (lo, hi) = match dst.format {
+        Format::Plain(DType::Bool) => (0, 1),
+        Format::Plain(DType::I8 | DType::I16 | DType::I32 | DType::I64) => {
+            (-(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1)
+        }
+        _ => (0, (1_i128 << bits) - 1),
+    };
+    let whole = value as i128;
+    if whole as f64 != value || !(lo..=hi).contains(&whole) {
+        return Err(Error::value("pad value", value, format!("a whole number from {lo} to {hi}")));
+    }
+    Ok(whole)
+}
+
+/// The kernels of the level asked for: by the caller, by `TILEWRIGHT_ISA`, or else the best there is.
+fn kernels_for(isa: Option<Isa>) -> Result<&'static Kernels> {
+    let unavailable = |given: String| Error::Isa {
+        given,
+        available: Isa::available().map(Isa::name).collect::<Vec<_>>().join(", "),
+    };
+    let isa = match (isa, std::env::var("TILEWRIGHT_ISA")) {
+        (Some(isa), _) => isa,
+        (None, Ok(name)) => Isa::from_name(&name).ok_or_else(|| unavailable(name))?,
+        (None, Err(_)) => Isa::best(),
+    };
+    Kernels::for_isa(isa).ok_or_else(|| unavailable(isa.name().into()))
+}

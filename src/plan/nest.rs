@@ -42,6 +42,21 @@ pub(crate) struct Nest {
     pub(crate) loops: Vec<Loop>,
     /// What one turn of all loops does.
     pub(crate) leaf: Leaf,
+    /// The loop that is the rows of a kernel's window, if any.
+    pub(crate) rows: Option<usize>,
+    /// The loop that is the columns of a kernel's window, or its row of tiles, if any.
+    pub(crate) cols: Option<usize>,
+    /// How a kernel reads the tile to be packed in place, if it can.
+    pub(crate) in_place: Option<InPlace>,
+}
+
+/// A tile of the source that is read where it lies: the strides of its valid corner, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct InPlace {
+    pub(crate) rows: usize,
+    pub(crate) cols: usize,
+    pub(crate) src_row: isize,
+    pub(crate) src_col: isize,
 }
 
 /// What the innermost turn of a nest does.
@@ -69,8 +84,7 @@ pub(crate) struct Gather {
 }
 
 impl Nest {
-    /// How many leaves it runs.
-    pub(crate) fn turns(&self) -> u64 {
-        self.loops.iter().map(|l| l.n).product()
+    pub(crate) fn new(at: Both, loops: Vec<Loop>, leaf: Leaf) -> Nest {
+        Nest { at, loops, leaf, rows: None, cols: None, in_place: None }
     }
 }

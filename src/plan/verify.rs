@@ -108,7 +108,10 @@ fn covers(nests: &[Nest], layout: &Layout) -> Result<()> {
 fn cover(mut sets: Vec<Set>, lo: i128, hi: i128, work: &mut usize) -> Result<()> {
     *work += sets.len() + 1;
     if *work > MAX_WORK {
-        return Err(Error::TooComplex { what: "the proof that the plan covers its destination".into(), cap: MAX_WORK });
+        return Err(Error::TooComplex {
+            what: "the proof that the plan covers its destination".into(),
+            cap: MAX_WORK,
+        });
     }
     sets.sort_by_key(|s| s.at);
     let mut at = lo;
@@ -141,6 +144,31 @@ fn interleaved(sets: Vec<Set>, lo: i128, hi: i128, work: &mut usize) -> Result<(
     if period == 0 {
         return Err(refuse("V1", format!("two runs meet in {lo}..{hi}")));
     }
+    // A turn that straddles two periods repeats by chance, not because the layout does: take it apart.
+    let straddles = |s: &Set| {
+        s.loops.first().is_some_and(|l| l.1 == period)
+            && (s.at - lo).rem_euclid(period) + s.turn().extent() > period
+    };
+    if sets.iter().any(straddles) {
+        let mut apart = Vec::new();
+        for set in sets {
+            if !straddles(&set) {
+                apart.push(set);
+                continue;
+            }
+            let n = set.loops[0].0;
+            *work += usize::try_from(n).unwrap_or(MAX_WORK).min(MAX_WORK);
+            if *work >= MAX_WORK {
+                return Err(refuse("V1", format!("turns of {period} bytes meet in {lo}..{hi}")));
+            }
+            apart.extend((0..n).map(|k| {
+                let mut turn = set.turn();
+                turn.at += k * period;
+                turn
+            }));
+        }
+        return cover(apart, lo, hi, work);
+    }
     // Each set as turns of the period: first and end turn, and what is written in one.
     let mut turns: Vec<(i128, i128, Set)> = Vec::new();
     let mut queue = sets;
@@ -156,13 +184,11 @@ fn interleaved(sets: Vec<Set>, lo: i128, hi: i128, work: &mut usize) -> Result<(
         };
         match set.loops.first().copied() {
             Some((n, step)) if step == period => {
-                let turn = set.turn();
-                if (turn.at - lo).rem_euclid(period) + turn.extent() > period {
-                    return Err(refuse("V1", format!("turns of {period} bytes meet in {lo}..{hi}")));
-                }
-                turns.push((first, first + n, local(turn)));
+                turns.push((first, first + n, local(set.turn())));
             }
-            _ if (set.end() - 1 - lo).div_euclid(period) == first => turns.push((first, first + 1, local(set))),
+            _ if (set.end() - 1 - lo).div_euclid(period) == first => {
+                turns.push((first, first + 1, local(set)))
+            }
             Some((n, step)) => {
                 // Smaller turns that straddle the period: the full ones become a loop of it, if they divide.
                 let in_first = ((lo + (first + 1) * period - set.at) + step - 1) / step;
@@ -259,9 +285,7 @@ fn reads(nest: &Nest, layout: &Layout) -> Result<()> {
     };
     let ok = match &nest.leaf {
         Leaf::Fill => true,
-        Leaf::Element => {
-            inside(super::nest::src(nest.at), &mut nest.loops.iter().map(|l| (l.n, l.src())))
-        }
+        Leaf::Element => inside(super::nest::src(nest.at), &mut nest.loops.iter().map(|l| (l.n, l.src()))),
         Leaf::Pack(parts) => parts.iter().all(|part| {
             let outer = nest.loops.iter().zip(&part.moves).map(|(l, &m)| (l.n, m));
             let inner = part.loops.iter().map(|l| (l.n, l.src()));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::ttnn::Orientation;
-use super::{Tensor, check_count, check_positive, check_rank, join, volume};
+use super::{Tensor, check_count, check_positive, check_sizes, join, volume};
 use crate::error::{Error, Result};
 use crate::layout::axis::{Axis, Level};
 use crate::layout::stair::{Stair, compose};
@@ -262,7 +262,7 @@ impl Mapper {
     fn cut(&self, tensor: &Tensor, uneven: Uneven) -> Result<Cut> {
         let (mut mesh, placements) = self.placements()?;
         let rank = tensor.shape.len();
-        check_rank("shape", rank)?;
+        check_sizes("shape", &tensor.shape)?;
         let linear = mesh.len() == 1;
         let mut local = tensor.shape.clone();
         let mut dims = Vec::new();
@@ -289,7 +289,7 @@ impl Mapper {
             }
             let size = tensor.shape[d];
             let chunk = size.div_ceil(*n);
-            if size % *n != 0 {
+            if !size.is_multiple_of(*n) {
                 let given = format!("dimension {d} of size {size} over {n} devices");
                 if uneven == Uneven::Refuse {
                     return Err(Error::value(

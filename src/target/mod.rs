@@ -1,8 +1,10 @@
 //! Layout families: each descriptor's rules, and how it becomes a [`crate::layout::Layout`].
 
+mod collapse;
 pub mod device;
 pub mod mesh;
 pub mod metal;
+mod shard;
 pub mod spyre;
 pub mod strided;
 pub mod tile;
@@ -24,17 +26,20 @@ pub struct Tensor {
 /// The most dimensions that any shape, grid, map or nest may have.
 pub const MAX_RANK: usize = 64;
 
-/// Checks that `what` has at most [`MAX_RANK`] dimensions.
-fn check_rank(what: &str, rank: usize) -> Result<()> {
-    if rank > MAX_RANK {
-        return Err(Error::value(what, format!("{rank} dimensions"), format!("at most {MAX_RANK}")));
+/// Checks that a shape has at most [`MAX_RANK`] dimensions, each of a size below 2^63.
+fn check_sizes(what: &str, sizes: &[u64]) -> Result<()> {
+    if sizes.len() > MAX_RANK {
+        return Err(Error::value(what, format!("{} dimensions", sizes.len()), format!("at most {MAX_RANK}")));
     }
-    Ok(())
+    match sizes.iter().find(|s| **s > i64::MAX as u64) {
+        Some(size) => Err(Error::value(what, size, "sizes below 2^63")),
+        None => Ok(()),
+    }
 }
 
 /// Checks that a grid, shard or mesh has 1 to [`MAX_RANK`] dimensions, each of size 1 or more.
 fn check_positive(what: &str, sizes: &[u64]) -> Result<()> {
-    check_rank(what, sizes.len())?;
+    check_sizes(what, sizes)?;
     if sizes.is_empty() {
         return Err(Error::value(what, "no dimension", "at least one"));
     }

@@ -1,7 +1,7 @@
 //! Tensor layouts of IBM Spyre: sticks of 128 bytes, device dimensions that tile host dimensions.
 
 use super::strided::row_major;
-use super::{Placement, Tensor, check_count, check_rank, check_shape, join, volume};
+use super::{Placement, Tensor, check_count, check_shape, check_sizes, join, volume};
 use crate::dtype::{DType, Format};
 use crate::error::{Error, Result};
 use crate::layout::axis::{Axis, Level};
@@ -45,7 +45,7 @@ impl SpyreLayout {
         match self {
             SpyreLayout::Explicit { device_size, dim_map, stride_map, dtype } => {
                 let rank = device_size.len();
-                check_rank("device_size", rank)?;
+                check_sizes("device_size", device_size)?;
                 if device_size.is_empty() {
                     return Err(Error::value("device_size", "no dimension", "at least the stick"));
                 }
@@ -72,7 +72,7 @@ impl SpyreLayout {
                 Ok(())
             }
             SpyreLayout::Constructor { size, dtype, dim_order } => {
-                check_rank("size", size.len())?;
+                check_sizes("size", size)?;
                 elements_per_stick("dtype", format_of(*dtype)?)?;
                 dim_order.as_ref().map_or(Ok(()), |order| check_dim_order(order, size.len()))
             }
@@ -195,7 +195,7 @@ impl SpyreLayout {
     fn resolve(&self, tensor: &Tensor) -> Result<Device> {
         self.validate()?;
         let shape = &tensor.shape;
-        check_rank("shape", shape.len())?;
+        check_sizes("shape", shape)?;
         let elements = volume("the tensor", shape.iter().copied())?;
         let (size, strides, carried, format) = match self {
             SpyreLayout::Constructor { size, dtype, dim_order } => {

@@ -1,6 +1,6 @@
 //! Host arrays with strides, as MLIR's `memref` describes them.
 
-use super::{Placement, Tensor, check_count, check_rank, check_shape, volume};
+use super::{Placement, Tensor, check_count, check_shape, check_sizes, volume};
 use crate::dtype::{DType, Format};
 use crate::error::{Error, Result};
 use crate::layout::axis::{Axis, Level};
@@ -26,9 +26,16 @@ impl Memref {
     /// # Errors
     /// [`Error::Value`] that names the part.
     pub fn validate(&self) -> Result<()> {
-        check_rank("shape", self.shape.len())?;
+        check_sizes("shape", &self.shape)?;
         if let Some(strides) = &self.strides {
             check_count("strides", strides.len(), self.shape.len(), "one for each dimension")?;
+        }
+        if self.strides.is_none() && self.offset != 0 {
+            return Err(Error::value(
+                "offset",
+                format!("{} without strides", self.offset),
+                "0, or strides with it",
+            ));
         }
         if self.offset < 0 {
             return Err(Error::value("offset", self.offset, "0 or more"));

@@ -2,7 +2,7 @@
 
 use super::spyre::{DataFormat, STICK_BYTES};
 use super::strided::{Memref, row_major};
-use super::{Placement, Tensor, check_count, check_rank, join, volume};
+use super::{Placement, Tensor, check_count, check_sizes, join, volume};
 use crate::dtype::{DType, Format};
 use crate::error::{Error, Result};
 use crate::layout::axis::{Axis, Level};
@@ -29,7 +29,7 @@ impl ThreeTuple {
     /// # Errors
     /// [`crate::Error::Value`] that names the tuple.
     pub fn validate(&self) -> Result<()> {
-        check_rank("ranges", self.ranges.len())?;
+        check_sizes("ranges", &self.ranges)?;
         check_count(
             "device strides",
             self.device_strides.len(),
@@ -78,11 +78,12 @@ impl Dci {
     /// # Errors
     /// [`crate::Error::Value`] that names the nest and the vector.
     pub fn validate(&self) -> Result<()> {
-        check_rank("input_shape_", self.input_shape.len())?;
-        check_rank("output_shape_", self.output_shape.len())?;
+        check_sizes("input_shape_", &self.input_shape)?;
+        check_sizes("output_shape_", &self.output_shape)?;
         for (i, nest) in self.nests.iter().enumerate() {
             let rank = nest.size.len();
-            check_rank(&format!("dcsi_[{i}].size_"), rank)?;
+            check_sizes(&format!("dcsi_[{i}].size_"), &nest.size)?;
+            check_sizes(&format!("dcsi_[{i}] offsets"), &[nest.source_offset, nest.destination_offset])?;
             for (name, strides) in [("src", &nest.source_strides), ("dst", &nest.destination_strides)] {
                 check_count(
                     &format!("dcsi_[{i}].stride_{name}_"),
@@ -110,7 +111,7 @@ impl ThreeTuple {
         let steps = self.host_strides.iter().zip(&self.device_strides);
         let loops = self.ranges.iter().zip(steps).map(|(&n, (&h, &d))| (n, [h, d])).collect();
         let nests = Nests { pieces: vec![Piece { at: [0, 0], loops }], repeats: vec![] };
-        nests.to_layout(tensor, Format::Plain(tensor.dtype), None, placement)
+        nests.into_layout(tensor, Format::Plain(tensor.dtype), None, placement)
     }
 }
 
@@ -160,7 +161,7 @@ impl Dci {
             nests.repeats = repeats;
             nests.pieces.push(Piece { at: [at(host_at)?, at(device_at)?], loops });
         }
-        nests.to_layout(tensor, format, (!device_shape.is_empty()).then_some(device_size), placement)
+        nests.into_layout(tensor, format, (!device_shape.is_empty()).then_some(device_size), placement)
     }
 
     /// The host's and the device's part of (source, destination).
@@ -321,14 +322,14 @@ struct Nests {
 }
 
 impl Nests {
-    fn to_layout(
+    fn into_layout(
         mut self,
         tensor: &Tensor,
         format: Format,
         device_size: Option<u64>,
         placement: &Placement,
     ) -> Result<Layout> {
-        check_rank("shape", tensor.shape.len())?;
+        check_sizes("shape", &tensor.shape)?;
         let elements = volume("the tensor", tensor.shape.iter().copied())?;
         volume("the repeats", self.repeats.iter().map(|l| l.0))?;
         let moved = |p: &Piece<2>| volume("the loops", p.loops.iter().map(|l| l.0));
@@ -644,7 +645,8 @@ mod tests {
     #[test]
     fn nests_read_back_as_the_layout_they_came_from() {
         // Host shape, device size, stride map, and how many nests upstream needs.
-        let cases: &[(&[u64], &[u64], &[i64], usize)] = &[
+        type Case<'a> = (&'a [u64], &'a [u64], &'a [i64], usize);
+        let cases: &[Case] = &[
             (&[60], &[1, 64], &[64, 1], 1),
             (&[120], &[2, 64], &[64, 1], 2),
             (&[240], &[4, 64], &[64, 1], 2),

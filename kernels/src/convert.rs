@@ -1,0 +1,248 @@
+//! Elementwise conversions over a window.
+
+use std::mem::MaybeUninit;
+
+use crate::lane::{self, Lane};
+use crate::window::lies_inside;
+use crate::{Kernels, Number, Window};
+
+impl Kernels {
+    /// Converts the `w.rows * w.cols` elements that the window names, each by [`Number::convert`], from offsets
+    /// counted from byte `src_at` of `src` to offsets counted from byte `dst_at` of `dst`. Elements have the sizes of
+    /// their formats; strides are in bytes. No other byte of `dst` is touched.
+    ///
+    /// Any pair works. Fast are f32, f16, bf16 and SEN169 among each other where rows (or columns) are
+    /// contiguous on both sides.
+    ///
+    /// # Panics
+    /// When a byte of the window lies outside `src` or `dst`, or `dst` is too small to hold the elements side by
+    /// side; found in constant time, before anything is written.
+    #[allow(clippy::too_many_arguments)]
+    #[inline]
+    pub fn convert(
+        &self,
+        from: Number,
+        to: Number,
+        src: &[u8],
+        src_at: usize,
+        dst: &mut [MaybeUninit<u8>],
+        dst_at: usize,
+        w: &Window,
+    ) {
+        if from == to {
+            return self.copy(from.size(), src, src_at, dst, dst_at, w);
+        }
+        if w.rows == 0 || w.cols == 0 {
+            return;
+        }
+        assert!(
+            lies_inside(src.len(), src_at, from.size(), (w.rows, w.src_row), (w.cols, w.src_col)),
+            "{} elements of {w:?} from byte {src_at} leave a source of {} bytes",
+            from.name(),
+            src.len()
+        );
+        assert!(
+            lies_inside(dst.len(), dst_at, to.size(), (w.rows, w.dst_row), (w.cols, w.dst_col)),
+            "{} elements of {w:?} from byte {dst_at} leave a destination of {} bytes",
+            to.name(),
+            dst.len()
+        );
+        let bytes = w.rows.checked_mul(w.cols).and_then(|n| n.checked_mul(to.size()));
+        assert!(
+            bytes.is_some_and(|bytes| bytes <= dst.len()),
+            "{} elements of {w:?} do not fit side by side in a destination of {} bytes",
+            to.name(),
+            dst.len()
+        );
+        self.table.convert(Conversion { from, to, src, src_at, dst, dst_at, window: *w });
+    }
+}
+
+/// A conversion whose window [`Kernels::convert`] has found to lie inside both slices.
+pub(crate) struct Conversion<'a> {
+    from: Number,
+    to: Number,
+    src: &'a [u8],
+    src_at: usize,
+    dst: &'a mut [MaybeUninit<u8>],
+    dst_at: usize,
+    window: Window,
+}
+
+impl Conversion<'_> {
+    /// The same with contiguous elements along the columns, if there are any along rows or columns.
+    #[inline(always)]
+    fn with_contiguous_columns(self) -> Result<Self, Self> {
+        let (from, to) = (self.from.size() as isize, self.to.size() as isize);
+        let w = self.window;
+        if w.src_col == from && w.dst_col == to {
+            // Rows that follow one another on both sides are one row; the products are distances inside the slices.
+            let chained = w.src_row == from * w.cols as isize && w.dst_row == to * w.cols as isize;
+            let window = if chained { Window { rows: 1, cols: w.rows * w.cols, ..w } } else { w };
+            Ok(Self { window, ..self })
+        } else if w.src_row == from && w.dst_row == to {
+            Ok(Self { window: w.swapped(), ..self })
+        } else {
+            Err(self)
+        }
+    }
+
+    /// Calls `row` with the contiguous rows of both sides.
+    #[inline(always)]
+    fn rows(self, row: impl Fn(&[u8], &mut [MaybeUninit<u8>])) {
+        let w = self.window;
+        for r in 0..w.rows as isize {
+            let from = self.src_at.wrapping_add_signed(r.wrapping_mul(w.src_row));
+            let to = self.dst_at.wrapping_add_signed(r.wrapping_mul(w.dst_row));
+            row(
+                &self.src[from..][..w.cols * self.from.size()],
+                &mut self.dst[to..][..w.cols * self.to.size()],
+            );
+        }
+    }
+
+    #[inline(always)]
+    fn runs<A: Lane<M>, B: Lane<N>, const M: usize, const N: usize>(self) {
+        self.rows(lane::run::<A, B, M, N>);
+    }
+}
+
+/// Vector code for the pairs that have it, the rule for others.
+#[inline(always)]
+pub(crate) fn body(on: Conversion<'_>) {
+    use lane::{Bf16, F16, F32, Sen169};
+    let on = match on.with_contiguous_columns() {
+        Ok(on) => on,
+        Err(on) => return scalar(on),
+    };
+    match (on.from, on.to) {
+        (Number::F32, Number::Bf16) => on.runs::<F32, Bf16, 4, 2>(),
+        (Number::F32, Number::F16) => on.runs::<F32, F16, 4, 2>(),
+        (Number::F32, Number::Sen169) => on.runs::<F32, Sen169, 4, 2>(),
+        (Number::Bf16, Number::F32) => on.runs::<Bf16, F32, 2, 4>(),
+        (Number::Bf16, Number::F16) => on.runs::<Bf16, F16, 2, 2>(),
+        (Number::Bf16, Number::Sen169) => on.runs::<Bf16, Sen169, 2, 2>(),
+        (Number::F16, Number::F32) => on.runs::<F16, F32, 2, 4>(),
+        (Number::F16, Number::Bf16) => on.runs::<F16, Bf16, 2, 2>(),
+        (Number::F16, Number::Sen169) => on.runs::<F16, Sen169, 2, 2>(),
+        (Number::Sen169, Number::F32) => on.runs::<Sen169, F32, 2, 4>(),
+        (Number::Sen169, Number::Bf16) => on.runs::<Sen169, Bf16, 2, 2>(),
+        (Number::Sen169, Number::F16) => on.runs::<Sen169, F16, 2, 2>(),
+        _ => scalar(on),
+    }
+}
+
+/// Element (r, c) of the destination is [`Number::convert`] of element (r, c) of the source.
+pub(crate) fn scalar(on: Conversion<'_>) {
+    let w = on.window;
+    for r in 0..w.rows as isize {
+        for c in 0..w.cols as isize {
+            let place = |at: usize, row: isize, col: isize| {
+                at.wrapping_add_signed(r.wrapping_mul(row)).wrapping_add_signed(c.wrapping_mul(col))
+            };
+            let bits = read(on.from, on.src, place(on.src_at, w.src_row, w.src_col));
+            write(on.to, on.dst, place(on.dst_at, w.dst_row, w.dst_col), on.from.convert(on.to, bits));
+        }
+    }
+}
+
+/// The code of the element of format `number` at byte `at`.
+pub(crate) fn read(number: Number, src: &[u8], at: usize) -> u64 {
+    let mut code = [0; 8];
+    code[..number.size()].copy_from_slice(&src[at..][..number.size()]);
+    u64::from_le_bytes(code)
+}
+
+/// Writes the code of an element of format `number` at byte `at`.
+pub(crate) fn write(number: Number, dst: &mut [MaybeUninit<u8>], at: usize, bits: u64) {
+    for (to, byte) in dst[at..][..number.size()].iter_mut().zip(bits.to_le_bytes()) {
+        to.write(byte);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod sweep {
+    use super::*;
+    use crate::mem::assume_written;
+
+    /// Every pair; the windows that take a path of their own; every code of two bytes, and wider ones around all edges.
+    pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
+        for from in Number::ALL {
+            let src: Vec<u8> =
+                codes(from).flat_map(|code| code.to_le_bytes().into_iter().take(from.size())).collect();
+            let count = src.len() / from.size();
+            for to in Number::ALL {
+                let (f, t) = (from.size() as isize, to.size() as isize);
+                let window = |rows, cols, src_row, src_col, dst_row, dst_col| Window {
+                    rows,
+                    cols,
+                    src_row,
+                    src_col,
+                    dst_row,
+                    dst_col,
+                };
+                same(tested, rule, from, to, &src, &window(1, count, 0, f, 0, t));
+                for cols in (0..=9).chain([31, 33]) {
+                    let c = cols as isize;
+                    same(tested, rule, from, to, &src, &window(5, cols, c * f, f, c * t, t));
+                    same(tested, rule, from, to, &src, &window(5, cols, c * f + 3, f, c * t + 5, t));
+                    same(tested, rule, from, to, &src, &window(5, cols, f, 5 * f, t, 5 * t));
+                    same(tested, rule, from, to, &src, &window(5, cols, f, 5 * f, c * t, t));
+                    same(tested, rule, from, to, &src, &window(5, cols, 0, f, c * t, t));
+                }
+            }
+        }
+    }
+
+    /// Every code of a narrow format; of a wide one random codes and those around each exponent.
+    fn codes(number: Number) -> Box<dyn Iterator<Item = u64>> {
+        match number.size() {
+            size @ (1 | 2) => Box::new(0..1 << (8 * size)),
+            size => {
+                let bits = 8 * size as u32;
+                let fraction = if size == 4 { 23 } else { 52 };
+                let random = (0..20_000_u64)
+                    .map(move |i| i.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29) >> (64 - bits));
+                // Halves, quarters and neighbours of every place at which a narrower format rounds.
+                let edges = (0..1u64 << (bits - 1 - fraction)).flat_map(move |exponent| {
+                    (fraction.saturating_sub(44)..fraction).flat_map(move |place| {
+                        [0, 1, 2, 3].into_iter().flat_map(move |top| {
+                            [-1i64, 0, 1].map(move |gap| {
+                                ((exponent << fraction) + (top << place)).wrapping_add_signed(gap)
+                                    & (!0 >> (64 - bits))
+                            })
+                        })
+                    })
+                });
+                let step = if size == 4 { 1 } else { 7 };
+                Box::new(
+                    random.chain(edges.step_by(step).flat_map(move |code| [code, code | 1 << (bits - 1)])),
+                )
+            }
+        }
+    }
+
+    fn same(tested: &Kernels, rule: &Kernels, from: Number, to: Number, src: &[u8], w: &Window) {
+        let reach = |rows: usize, cols: usize, row: isize, col: isize| {
+            rows.saturating_sub(1) * row as usize + cols.saturating_sub(1) * col as usize
+        };
+        let len = reach(w.rows, w.cols, w.dst_row, w.dst_col) + to.size();
+        let run = |kernels: &Kernels| {
+            let mut dst = vec![MaybeUninit::new(0xEE); len + 6];
+            kernels.convert(from, to, src, 0, &mut dst, 3, w);
+            assume_written(dst)
+        };
+        let (got, want) = (run(tested), run(rule));
+        if got != want {
+            let at = (0..got.len()).find(|&i| got[i] != want[i]).unwrap();
+            let isa = tested.isa().name();
+            panic!(
+                "{isa} {} to {} over {w:?}, byte {at}: {:02x} instead of {:02x}",
+                from.name(),
+                to.name(),
+                got[at],
+                want[at]
+            );
+        }
+    }
+}

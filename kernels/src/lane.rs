@@ -1,0 +1,173 @@
+//! Formats that widen to binary32 exactly, by arithmetic that compilers turn into vector code.
+//!
+//! Each rule is [`Number::convert`](crate::Number::convert)'s, stated without branches or loops. As widening is exact, narrowing what was
+//! widened rounds once, so these four formats convert among each other through binary32.
+
+use std::mem::MaybeUninit;
+
+use wide::{i16x8, u32x4};
+
+/// A format of `N` bytes an element, little-endian.
+pub(crate) trait Lane<const N: usize> {
+    /// The binary32 bits of the same value; NaN keeps sign and payload where the format has them.
+    fn widen(code: [u8; N]) -> u32;
+    /// The code nearest to a binary32, given by its bits.
+    fn narrow(bits: u32) -> [u8; N];
+}
+
+/// A lane whose groups can be searched for their largest magnitude by its upper 16 bits.
+pub(crate) trait Peak<const N: usize>: Lane<N> {
+    /// Eight numbers, none negative, of which the largest is the upper 16 bits of the group's largest magnitude.
+    fn peaks(group: &[[u8; N]; 16]) -> i16x8;
+    /// The exponent field, as binary32, of a magnitude with these upper 16 bits.
+    fn exponent(peak: u16) -> u8;
+}
+
+pub(crate) struct F32;
+pub(crate) struct Bf16;
+pub(crate) struct F16;
+pub(crate) struct Sen169;
+
+const SIGN: u32 = 1 << 31;
+const INFINITY: u32 = 255 << 23;
+
+impl Lane<4> for F32 {
+    #[inline(always)]
+    fn widen(code: [u8; 4]) -> u32 {
+        u32::from_le_bytes(code)
+    }
+
+    #[inline(always)]
+    fn narrow(bits: u32) -> [u8; 4] {
+        bits.to_le_bytes()
+    }
+}
+
+impl Lane<2> for Bf16 {
+    #[inline(always)]
+    fn widen(code: [u8; 2]) -> u32 {
+        u32::from(u16::from_le_bytes(code)) << 16
+    }
+
+    #[inline(always)]
+    fn narrow(bits: u32) -> [u8; 2] {
+        let rounded = bits.wrapping_add(0x7FFF + (bits >> 16 & 1)) >> 16;
+        let code = if bits & !SIGN > INFINITY { 0x7FC0 } else { rounded };
+        (code as u16).to_le_bytes()
+    }
+}
+
+impl Lane<2> for F16 {
+    #[inline(always)]
+    fn widen(code: [u8; 2]) -> u32 {
+        let code = u32::from(u16::from_le_bytes(code));
+        let magnitude = (code & 0x7FFF) << 13;
+        let normal = magnitude + (112 << 23);
+        let special = magnitude + (224 << 23);
+        // A subnormal is a fraction under the exponent of 2^-14 once that power is taken away again.
+        let subnormal = f32::from_bits(magnitude + (113 << 23)) - f32::from_bits(113 << 23);
+        let bits = if magnitude < 1 << 23 { subnormal.to_bits() } else { normal };
+        let bits = if magnitude >= 31 << 23 { special } else { bits };
+        bits | (code & 0x8000) << 16
+    }
+
+    #[inline(always)]
+    fn narrow(bits: u32) -> [u8; 2] {
+        let magnitude = bits & !SIGN;
+        // Carries of the rounding run into the exponent and, past the largest, to infinity.
+        let normal =
+            (magnitude.wrapping_sub(112 << 23).wrapping_add(0xFFF + (bits >> 13 & 1)) >> 13).min(0x7C00);
+        // Added to 0.5, whose last place is 2^-24, the processor rounds to a multiple of the smallest subnormal.
+        let subnormal = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5_f32.to_bits());
+        let code = if magnitude < 113 << 23 { subnormal } else { normal };
+        let code = if magnitude > INFINITY { 0x7E00 } else { code | bits >> 16 & 0x8000 };
+        (code as u16).to_le_bytes()
+    }
+}
+
+impl Lane<2> for Sen169 {
+    #[inline(always)]
+    fn widen(code: [u8; 2]) -> u32 {
+        let code = u32::from(u16::from_le_bytes(code));
+        let (sign, code) = ((code & 0x8000) << 16, code & 0x7FFF);
+        let bits = if code == 0 { 0 } else { (code << 14) + (96 << 23) } | sign;
+        if code == 0x7FFF { f32::NAN.to_bits() } else { bits }
+    }
+
+    #[inline(always)]
+    fn narrow(bits: u32) -> [u8; 2] {
+        let magnitude = bits & !SIGN;
+        let sign = bits >> 16 & 0x8000;
+        // Half the smallest magnitude, 2^-32 * 513/512.
+        const HALF: u32 = (95 << 23) + (1 << 14);
+        let code = (((magnitude + (1 << 13)) >> 14) as i32 - (96 << 9)).clamp(1, 0x7FFF) as u32;
+        let code = if magnitude < HALF { sign } else { code | sign };
+        let code = if magnitude > INFINITY { 0x7FFF } else { code };
+        (code as u16).to_le_bytes()
+    }
+}
+
+impl Peak<4> for F32 {
+    #[inline(always)]
+    fn peaks(group: &[[u8; 4]; 16]) -> i16x8 {
+        let quad = |at: usize| u32x4::new(std::array::from_fn(|i| u32::from_le_bytes(group[at + i])));
+        // The upper halves of eight elements fill one vector, in any order.
+        let halves = |at: usize| -> i16x8 {
+            let upper = quad(at) & u32x4::splat(0xFFFF_0000);
+            bytemuck::cast(upper | quad(at + 4) >> 16)
+        };
+        largest_magnitudes(halves(0), halves(8))
+    }
+
+    #[inline(always)]
+    fn exponent(peak: u16) -> u8 {
+        (peak >> 7) as u8
+    }
+}
+
+impl Peak<2> for Bf16 {
+    #[inline(always)]
+    fn peaks(group: &[[u8; 2]; 16]) -> i16x8 {
+        peaks_of_halves(group)
+    }
+
+    #[inline(always)]
+    fn exponent(peak: u16) -> u8 {
+        (peak >> 7) as u8
+    }
+}
+
+impl Peak<2> for F16 {
+    #[inline(always)]
+    fn peaks(group: &[[u8; 2]; 16]) -> i16x8 {
+        peaks_of_halves(group)
+    }
+
+    #[inline(always)]
+    fn exponent(peak: u16) -> u8 {
+        (F16::widen(peak.to_le_bytes()) >> 23) as u8
+    }
+}
+
+#[inline(always)]
+fn peaks_of_halves(group: &[[u8; 2]; 16]) -> i16x8 {
+    let eight = |at: usize| i16x8::new(std::array::from_fn(|i| i16::from_le_bytes(group[at + i])));
+    largest_magnitudes(eight(0), eight(8))
+}
+
+#[inline(always)]
+fn largest_magnitudes(a: i16x8, b: i16x8) -> i16x8 {
+    let magnitude = i16x8::splat(0x7FFF);
+    (a & magnitude).max(b & magnitude)
+}
+
+/// Converts elements that lie one after another on both sides.
+#[inline(always)]
+pub(crate) fn run<A: Lane<M>, B: Lane<N>, const M: usize, const N: usize>(
+    src: &[u8],
+    dst: &mut [MaybeUninit<u8>],
+) {
+    for (to, from) in dst.as_chunks_mut().0.iter_mut().zip(src.as_chunks().0) {
+        *to = B::narrow(A::widen(*from)).map(MaybeUninit::new);
+    }
+}

@@ -1,0 +1,463 @@
+//! Packing of tiles into block formats, read in place.
+//!
+//! The vector code is that of block floats with 8-bit exponents and host rounding. It rests on arithmetic instead of
+//! shifts. With a shared exponent m in 24..=254 and S = 2^(150 - m), `trunc(x * S)` is the signed 24-bit significand of x
+//! shifted to the shared exponent, lost bits dropped; the product is exact. Adding 1.5 * 2^40 (for 7 magnitude bits)
+//! leaves the processor no place below 2^17, so it rounds as the rule says, ties to even, and the low bits of the
+//! sum are the signed code. Under exponent 0 (nothing but zeros and subnormals) S = 0 gives the zeros that the rule wants; other
+//! exponents, rare, take the scalar rule.
+
+use std::mem::MaybeUninit;
+
+use crate::bfp::{Bfp, GROUP};
+use crate::convert::read;
+use crate::lane::{Bf16, F16, F32, Lane, Peak};
+use crate::mem::{as_uninit, prefetch};
+use crate::window::tiles_lie_inside;
+use crate::{BlockCodec, Kernels, Number, Rounding, TileShape};
+
+use wide::i16x8;
+
+/// A row of tiles to pack: where their elements come from and where the packed tiles go.
+///
+/// Element (r, c) of tile t is at byte `src_at + t * src_tile + r * src_row + c * src_col` of the source. Only the first
+/// `rows` rows and `cols` columns of each tile are read (none if either is 0); the rest of the tile is `pad`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PackArgs {
+    /// Number of tiles.
+    pub tiles: usize,
+    /// Byte of the first tile's element (0, 0).
+    pub src_at: usize,
+    /// Bytes from a tile to the next.
+    pub src_tile: isize,
+    /// Bytes from an element to the one in the next row.
+    pub src_row: isize,
+    /// Bytes from an element to the one in the next column.
+    pub src_col: isize,
+    /// Rows that have elements, at most those of the tile.
+    pub rows: usize,
+    /// Columns that have elements, at most those of the tile.
+    pub cols: usize,
+    /// What the rest of a tile holds; it is packed like data.
+    pub pad: f32,
+    /// Bytes from a packed tile to the next, at least those of a tile.
+    pub dst_tile: usize,
+}
+
+impl Kernels {
+    /// Packs a row of tiles of elements of format `from` by [`BlockCodec::pack_scalar`]'s rule: each element is
+    /// converted to f32 (one rounding, for f64 only), then packed. Tile t goes to byte `dst_at + t * dst_tile` of `dst`.
+    ///
+    /// Fast are `bfloat8_b`, `bfloat4_b` and `bfloat2_b` with host rounding and without search from f32, bf16 and f16 with contiguous columns.
+    ///
+    /// # Panics
+    /// When a byte to read lies outside `src` or a packed tile outside `dst`, `rows` or `cols` exceed the tile, or packed tiles
+    /// would overlap; found in constant time, before anything is written.
+    pub fn pack(
+        &self,
+        codec: &BlockCodec,
+        from: Number,
+        src: &[u8],
+        args: &PackArgs,
+        dst: &mut [MaybeUninit<u8>],
+        dst_at: usize,
+    ) {
+        let (a, tile) = (*args, codec.tile());
+        assert!(a.rows <= tile.rows() && a.cols <= tile.cols(), "{a:?} is larger than a {tile} tile");
+        if a.tiles == 0 {
+            return;
+        }
+        if a.rows > 0 && a.cols > 0 {
+            let (tiles, row, col) = ((a.tiles, a.src_tile), (a.rows, a.src_row), (a.cols, a.src_col));
+            assert!(
+                tiles_lie_inside(src.len(), a.src_at, from.size(), tiles, row, col),
+                "{} elements of {a:?} leave a source of {} bytes",
+                from.name(),
+                src.len()
+            );
+        }
+        let bytes = codec.tile_bytes();
+        assert!(a.tiles == 1 || a.dst_tile >= bytes, "{a:?} packs tiles of {bytes} bytes over each other");
+        let end =
+            (a.tiles - 1).checked_mul(a.dst_tile).and_then(|n| n.checked_add(bytes)?.checked_add(dst_at));
+        assert!(
+            end.is_some_and(|end| end <= dst.len()),
+            "tiles of {bytes} bytes of {a:?} from byte {dst_at} leave a destination of {} bytes",
+            dst.len()
+        );
+        self.table.pack(Packing { codec, from, src, args: a, dst, dst_at });
+    }
+}
+
+/// Tiles whose bytes [`Kernels::pack`] has found to lie inside both slices.
+pub(crate) struct Packing<'a> {
+    codec: &'a BlockCodec,
+    from: Number,
+    src: &'a [u8],
+    args: PackArgs,
+    dst: &'a mut [MaybeUninit<u8>],
+    dst_at: usize,
+}
+
+impl Packing<'_> {
+    /// Byte of element (0, 0) of tile `t`.
+    #[inline(always)]
+    fn at(&self, t: usize) -> usize {
+        self.args.src_at.wrapping_add_signed((t as isize).wrapping_mul(self.args.src_tile))
+    }
+
+    /// Where tile `t` goes.
+    #[inline(always)]
+    fn out(&mut self, t: usize) -> &mut [MaybeUninit<u8>] {
+        &mut self.dst[self.dst_at + t * self.args.dst_tile..][..self.codec.tile_bytes()]
+    }
+}
+
+/// Vector code where there is some, the rule for the rest.
+#[inline(always)]
+pub(crate) fn body(on: Packing<'_>) {
+    let options = on.codec.options();
+    match on.codec.bfp() {
+        Some(bfp) if !bfp.narrow && options.rounding == Rounding::Host && !options.search => {
+            match bfp.magnitude {
+                7 => from_any::<7>(on),
+                3 => from_any::<3>(on),
+                _ => from_any::<1>(on),
+            }
+        }
+        _ => scalar(on),
+    }
+}
+
+#[inline(always)]
+fn from_any<const M: u32>(on: Packing<'_>) {
+    match on.from {
+        Number::F32 => tiles::<F32, 4, M>(on),
+        Number::Bf16 => tiles::<Bf16, 2, M>(on),
+        Number::F16 => tiles::<F16, 2, M>(on),
+        _ => scalar(on),
+    }
+}
+
+#[inline(always)]
+fn tiles<L: Peak<N>, const N: usize, const M: u32>(mut on: Packing<'_>) {
+    let (args, tile) = (on.args, on.codec.tile());
+    let transposed = on.codec.options().transposed;
+    let whole = args.rows == tile.rows() && args.cols == tile.cols();
+    if whole && !transposed && args.src_col == N as isize {
+        for t in 0..args.tiles {
+            let (src, at) = (on.src, on.at(t));
+            let next = (t + 1 < args.tiles).then(|| on.at(t + 1));
+            encode::<L, N, M>(tile, src, at, args.src_row, next, on.out(t));
+        }
+    } else {
+        // Elements (r, c) of the tile as it is stored, as f32.
+        let mut scratch = [[0; 4]; TileShape::MAX_ELEMENTS];
+        let stored = if transposed { tile.transposed().unwrap_or(tile) } else { tile };
+        scratch.fill(args.pad.to_le_bytes());
+        let (rows, cols, row, col) = match transposed {
+            true => (args.cols, args.rows, args.src_col, args.src_row),
+            false => (args.rows, args.cols, args.src_row, args.src_col),
+        };
+        for t in 0..args.tiles {
+            let (src, at) = (on.src, on.at(t));
+            for (r, line) in scratch.chunks_exact_mut(stored.cols()).take(rows).enumerate() {
+                gather::<L, N>(src, at.wrapping_add_signed(r as isize * row), col, &mut line[..cols]);
+            }
+            encode::<F32, 4, M>(
+                stored,
+                scratch.as_flattened(),
+                0,
+                4 * stored.cols() as isize,
+                None,
+                on.out(t),
+            );
+        }
+    }
+}
+
+/// Elements `col` bytes apart, from byte `at`, as f32.
+#[inline(always)]
+fn gather<L: Lane<N>, const N: usize>(src: &[u8], at: usize, col: isize, line: &mut [[u8; 4]]) {
+    if col == N as isize {
+        let run = src[at..][..N * line.len()].as_chunks().0;
+        line.iter_mut().zip(run).for_each(|(to, from)| *to = L::widen(*from).to_le_bytes());
+    } else {
+        for (c, to) in line.iter_mut().enumerate() {
+            let at = at.wrapping_add_signed(c as isize * col);
+            let element = src[at..].first_chunk().expect("an element of a checked window");
+            *to = L::widen(*element).to_le_bytes();
+        }
+    }
+}
+
+/// Packs one whole tile with contiguous columns; asks for the lines of the tile at `next` meanwhile.
+#[inline(always)]
+fn encode<L: Peak<N>, const N: usize, const M: u32>(
+    tile: TileShape,
+    src: &[u8],
+    at: usize,
+    row: isize,
+    next: Option<usize>,
+    out: &mut [MaybeUninit<u8>],
+) {
+    let groups = tile.elements() / GROUP;
+    let place = |at: usize, group: usize| {
+        let (face, r) = (group / tile.face_rows(), group % tile.face_rows());
+        let across = tile.cols() / 16;
+        let r = face / across * 16 + r;
+        at.wrapping_add_signed(r as isize * row) + face % across * GROUP * N
+    };
+    let group = |g: usize| -> &[[u8; N]; GROUP] {
+        src[place(at, g)..][..GROUP * N].as_chunks().0.try_into().expect("a group")
+    };
+
+    // Exponents of all groups first, eight at a time. Padding of the header is 0.
+    let mut exponents = [0; 64];
+    for first in (0..groups).step_by(8) {
+        let columns = i16x8::transpose(std::array::from_fn(|g| L::peaks(group((first + g).min(groups - 1)))));
+        let peaks = columns.into_iter().reduce(i16x8::max).expect("eight columns").to_array();
+        for (g, peak) in peaks.into_iter().enumerate() {
+            exponents[first + g] = if first + g < groups { L::exponent(peak as u16) } else { 0 };
+        }
+    }
+    let (header, codes) = out.split_at_mut(groups.next_multiple_of(16));
+    header.copy_from_slice(as_uninit(&exponents[..header.len()]));
+
+    for (g, out) in codes.chunks_exact_mut(GROUP * (M as usize + 1) / 8).enumerate() {
+        if let Some(next) = next {
+            prefetch(src, place(next, g));
+        }
+        store::<M>(codes_of::<L, N, M>(group(g), exponents[g]), out);
+    }
+}
+
+/// The codes of a group under its shared exponent, a byte each.
+#[inline(always)]
+fn codes_of<L: Lane<N>, const N: usize, const M: u32>(group: &[[u8; N]; GROUP], shared: u8) -> [u8; GROUP] {
+    let values = group.map(|code| f32::from_bits(L::widen(code)));
+    let scale = match shared {
+        24..=254 => f32::from_bits((277 - u32::from(shared)) << 23),
+        0 => 0.0,
+        _ => return by_the_rule::<M>(values),
+    };
+    // 1.5 * 2^40 for M = 7, with the last place at 2^(24 - M).
+    let magic = f32::from_bits((127 + 47 - M) << 23 | 1 << 22);
+    let largest = (1 << M) - 1;
+    values.map(|x| {
+        let code = ((x * scale).trunc() + magic).to_bits().wrapping_sub(magic.to_bits()) as i32;
+        (code.abs().min(largest) | code >> 31 & (1 << M)) as u8
+    })
+}
+
+#[cold]
+#[inline(never)]
+fn by_the_rule<const M: u32>(values: [f32; GROUP]) -> [u8; GROUP] {
+    let mut codes = [0; GROUP];
+    Bfp { magnitude: M, narrow: false }.pack(&values, &mut codes, Rounding::Host, false);
+    codes
+}
+
+/// Puts codes of M + 1 bits side by side, the first in the lowest bits.
+#[inline(always)]
+fn store<const M: u32>(codes: [u8; GROUP], out: &mut [MaybeUninit<u8>]) {
+    match M {
+        7 => out.copy_from_slice(as_uninit(&codes)),
+        3 => {
+            let pairs: [[u8; 2]; 8] = bytemuck::cast(codes);
+            let bytes = pairs.map(|pair| {
+                let w = u16::from_le_bytes(pair);
+                (w | w >> 4) as u8
+            });
+            out.copy_from_slice(as_uninit(&bytes));
+        }
+        _ => {
+            let quads: [[u8; 4]; 4] = bytemuck::cast(codes);
+            let bytes = quads.map(|quad| {
+                let w = u32::from_le_bytes(quad);
+                (w | w >> 6 | w >> 12 | w >> 18) as u8
+            });
+            out.copy_from_slice(as_uninit(&bytes));
+        }
+    }
+}
+
+/// Each tile is gathered row-major and packed by [`BlockCodec::pack_scalar`].
+pub(crate) fn scalar(mut on: Packing<'_>) {
+    let (codec, args, tile) = (on.codec, on.args, on.codec.tile());
+    let mut packed = [0; 2048];
+    let packed = &mut packed[..codec.tile_bytes()];
+    let mut values = [args.pad; TileShape::MAX_ELEMENTS];
+    let values = &mut values[..tile.elements()];
+    for t in 0..args.tiles {
+        for r in 0..args.rows {
+            for c in 0..args.cols {
+                let at = on.at(t).wrapping_add_signed((r as isize).wrapping_mul(args.src_row));
+                let at = at.wrapping_add_signed((c as isize).wrapping_mul(args.src_col));
+                let bits = on.from.convert(Number::F32, read(on.from, on.src, at));
+                values[r * tile.cols() + c] = f32::from_bits(bits as u32);
+            }
+        }
+        codec.pack_scalar(values, packed);
+        on.out(t).copy_from_slice(as_uninit(packed));
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod sweep {
+    use super::*;
+    use crate::mem::assume_written;
+    use crate::{BlockFormat, BlockOptions};
+
+    /// A small generator (xorshift64*) whose state is printed when a case fails.
+    #[derive(Debug)]
+    pub(crate) struct Random(u64);
+
+    impl Random {
+        pub(crate) fn new(seed: u64) -> Random {
+            Random(seed | 1 << 40)
+        }
+
+        pub(crate) fn next(&mut self) -> u64 {
+            self.0 ^= self.0 >> 12;
+            self.0 ^= self.0 << 25;
+            self.0 ^= self.0 >> 27;
+            self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
+        }
+
+        /// A binary32 of one of many kinds; `kind` is drawn once a row, so that rows differ in what they hold.
+        fn number(&mut self, kind: u64) -> f32 {
+            let bits = self.next() as u32;
+            let (sign, fraction) = (bits & 1 << 31, bits & 0x7F_FFFF);
+            let exponent = |low: u32, count: u32| (low + (bits >> 23 & 255) % count) << 23;
+            f32::from_bits(match kind {
+                0 => bits,
+                1 => sign | exponent(100, 40) | fraction,
+                2 => sign | exponent(120, 12) | fraction & 0x7F_0000,
+                3 => sign | exponent(120, 9) | fraction & 0x61_0000 | (self.next() as u32 & 1),
+                4 => sign | fraction,
+                5 => sign,
+                6 => sign | exponent(0, 30) | fraction,
+                7 => sign | exponent(225, 31) | fraction,
+                8 => sign | exponent(253, 3) | fraction & 0x40_0000,
+                _ => sign | 127 << 23 | fraction | 0x7E_0000,
+            })
+        }
+
+        /// Codes of `number` for values of all kinds, 16 of a kind at a time.
+        pub(crate) fn numbers(&mut self, number: Number, count: usize) -> Vec<u8> {
+            let mut kind = 0;
+            let code = |i| {
+                if i % 16 == 0 {
+                    kind = self.next() % 10;
+                }
+                Number::F32.convert(number, self.number(kind).to_bits().into()).to_le_bytes()
+            };
+            (0..count).map(code).flat_map(|code| code.into_iter().take(number.size())).collect()
+        }
+    }
+
+    /// Every codec there is.
+    pub(crate) fn codecs() -> impl Iterator<Item = BlockCodec> {
+        let flags = [false, true];
+        let roundings = [Rounding::Host, Rounding::Device, Rounding::Truncate];
+        let options = flags.into_iter().flat_map(move |transposed| {
+            roundings.into_iter().flat_map(move |rounding| {
+                flags.into_iter().flat_map(move |search| {
+                    flags.map(|compat_unpack| BlockOptions { transposed, rounding, search, compat_unpack })
+                })
+            })
+        });
+        BlockFormat::ALL.into_iter().flat_map(move |format| {
+            let options = options.clone();
+            TileShape::all().flat_map(move |tile| {
+                options.clone().filter_map(move |options| BlockCodec::new(format, tile, options).ok())
+            })
+        })
+    }
+
+    /// Every codec, source format and arrangement that takes a path of its own; then many rows on the fast paths.
+    pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
+        let mut random = Random::new(1);
+        for codec in codecs().filter(|codec| !codec.options().compat_unpack) {
+            let (rows, cols) = (codec.tile().rows(), codec.tile().cols());
+            for from in Number::ALL {
+                let size = from.size() as isize;
+                let src = random.numbers(from, 2 * rows * cols + 8);
+                let (r, c) = (rows as isize, cols as isize);
+                let args = PackArgs {
+                    tiles: 2,
+                    src_at: 1,
+                    src_tile: c * size,
+                    src_row: 2 * c * size,
+                    src_col: size,
+                    rows,
+                    cols,
+                    pad: -1.5,
+                    dst_tile: codec.tile_bytes() + 3,
+                };
+                same(tested, rule, &codec, from, &src, &args);
+                same(
+                    tested,
+                    rule,
+                    &codec,
+                    from,
+                    &src,
+                    &PackArgs { rows: rows.div_ceil(3), cols: cols - 5, ..args },
+                );
+                same(tested, rule, &codec, from, &src, &PackArgs { cols: 0, pad: f32::INFINITY, ..args });
+                let (src_tile, src_row, src_col) = (r * c * size, size, r * size);
+                same(tested, rule, &codec, from, &src, &PackArgs { src_tile, src_row, src_col, ..args });
+                let src_at = src.len() - from.size();
+                let (src_tile, src_row, src_col) = (-c * size, -2 * c * size, -size);
+                same(
+                    tested,
+                    rule,
+                    &codec,
+                    from,
+                    &src,
+                    &PackArgs { src_at, src_tile, src_row, src_col, ..args },
+                );
+            }
+        }
+        for format in [BlockFormat::Bfp8B, BlockFormat::Bfp4B, BlockFormat::Bfp2B] {
+            let codec = BlockCodec::new(format, TileShape::DEFAULT, BlockOptions::default()).unwrap();
+            for from in [Number::F32, Number::Bf16, Number::F16] {
+                let tiles = 100;
+                let src = random.numbers(from, tiles * 1024);
+                let row = (tiles * 32 * from.size()) as isize;
+                let args = PackArgs {
+                    tiles,
+                    src_at: 0,
+                    src_tile: 32 * from.size() as isize,
+                    src_row: row,
+                    src_col: from.size() as isize,
+                    rows: 32,
+                    cols: 32,
+                    pad: 0.0,
+                    dst_tile: codec.tile_bytes(),
+                };
+                same(tested, rule, &codec, from, &src, &args);
+            }
+        }
+    }
+
+    fn same(tested: &Kernels, rule: &Kernels, codec: &BlockCodec, from: Number, src: &[u8], args: &PackArgs) {
+        let run = |kernels: &Kernels| {
+            let mut dst = vec![MaybeUninit::new(0xEE); args.tiles * args.dst_tile + 5];
+            kernels.pack(codec, from, src, args, &mut dst, 5);
+            assume_written(dst)
+        };
+        let (got, want) = (run(tested), run(rule));
+        if got != want {
+            let at = (0..got.len()).find(|&i| got[i] != want[i]).unwrap();
+            let isa = tested.isa().name();
+            panic!(
+                "{isa} pack {codec:?} from {} by {args:?}, byte {at}: {:02x} instead of {:02x}",
+                from.name(),
+                got[at],
+                want[at]
+            );
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Running plans: fast and in parallel, element by element with every access checked, or without a plan.
+
+mod execute;
+mod interpret;
+mod memory;
+mod reference;
+mod threads;
+
+pub use interpret::{Interpreted, interpret};
+pub use reference::reference;
+pub use threads::{Executor, Inline};
+#[cfg(feature = "rayon")]
+pub use threads::{Pool, Rayon};

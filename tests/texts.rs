@@ -1,0 +1,790 @@
+//! Layout texts: what must parse, what must not and why, and that printing is the inverse of parsing.
+
+use std::fmt::{Debug, Display};
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use tilewright::Error;
+use tilewright::dtype::{BlockFormat, DType, Format};
+use tilewright::layout::affine::{AffineExpr, AffineMap};
+use tilewright::target::Tensor;
+use tilewright::target::device::Device;
+use tilewright::target::mesh::{Mapper, Placement, ShardedBufferConfig};
+use tilewright::target::metal::{
+    Fill, MemoryLayout, MemorySpace, MetalConstructor, MetalCurrent, MetalLayout,
+};
+use tilewright::target::spyre::{DataFormat, SpyreLayout};
+use tilewright::target::strided::Memref;
+use tilewright::target::tile::{Element, TileShape};
+use tilewright::target::tiled::{Dci, Dcsi, ThreeTuple};
+use tilewright::target::ttnn::{Memory, Orientation, PadValue, PageLayout, Scheme, Ttnn};
+use tilewright::text::{Descriptor, MAX_DEPTH, MAX_TEXT, parse};
+
+/// Texts of the golden cases and of the design documents, by kind.
+fn corpus(kind: &str) -> Vec<String> {
+    let file = include_str!("data/texts.json");
+    let all: serde_json::Value = serde_json::from_str(file).expect("texts.json is JSON");
+    let texts = all[kind].as_array().expect("a list of texts");
+    texts.iter().map(|t| t.as_str().expect("a text").to_string()).collect()
+}
+
+/// Parses, prints, parses again: both descriptors must be equal. Gives the first.
+fn there_and_back<T: FromStr<Err = Error> + Display + PartialEq + Debug>(text: &str) -> T {
+    let first: T = text.parse().unwrap_or_else(|e: Error| panic!("{text}\n{}", e.diagnostic()));
+    let printed = first.to_string();
+    let second: T =
+        printed.parse().unwrap_or_else(|e: Error| panic!("printed from {text}\n{}", e.diagnostic()));
+    assert_eq!(first, second, "{text}\n{printed}");
+    first
+}
+
+fn layout(text: &str) -> Descriptor {
+    there_and_back(text)
+}
+
+/// The message of a text that must not parse.
+fn message<T: FromStr<Err = Error> + Debug>(text: &str) -> String {
+    let error = text.parse::<T>().expect_err(text);
+    error.diagnostic();
+    error.to_string()
+}
+
+/// The message, and the part of the text that it is about.
+fn refusal(text: &str) -> (String, &str) {
+    match parse(text).expect_err(text) {
+        Error::Text { message, span, .. } => (message, &text[span]),
+        other => (other.to_string(), ""),
+    }
+}
+
+#[test]
+fn every_text_of_the_corpus_parses_and_prints_back() {
+    for text in corpus("layouts") {
+        layout(&text);
+    }
+    for text in corpus("devices") {
+        there_and_back::<Device>(&text);
+    }
+    for text in corpus("meshes") {
+        there_and_back::<Mapper>(&text);
+    }
+}
+
+#[test]
+fn only_a_key_that_is_not_known_gives_a_warning() {
+    for text in corpus("layouts") {
+        let warnings = parse(&text).expect(&text).warnings;
+        assert_eq!(warnings.is_empty(), !text.contains("colour"), "{text}: {warnings:?}");
+    }
+    let parsed = parse(
+        r#"SpyreTensorLayout(device_size=[2, 64], note={"a, b": [1, (2)]}, dim_map=[0, 0], x=f(1, 2))"#,
+    );
+    let warnings = parsed.expect("unknown keys are ignored").warnings;
+    assert_eq!(warnings.len(), 2);
+    assert!(warnings[0].contains("`note`") && warnings[1].contains("`x`"), "{warnings:?}");
+}
+
+#[test]
+fn metal_layout_reads_each_part() {
+    let text = "tensor<53x63xf32,\n\t#tt.metal_layout< (d0,d1)->(d0, d1 ) , neginf,\n <3x2>,memref<1 x 1x!tt.tile<32 x 32,bfp_f4>, #tt.memory_space<dram>> >>";
+    let expected = MetalLayout {
+        tensor: Some(Tensor { shape: vec![53, 63], dtype: DType::F32 }),
+        map: AffineMap::identity(2),
+        fill: Fill::NegInf,
+        grid: vec![3, 2],
+        shard: vec![1, 1],
+        element: Element::Tile { shape: TileShape::T32X32, format: Format::Block(BlockFormat::Bfp4A) },
+        memory: MemorySpace::Dram,
+    };
+    assert_eq!(layout(text), Descriptor::Metal(expected));
+}
+
+#[test]
+fn affine_maps_compute_what_they_say() {
+    let text = "#tt.device<workerGrid = #tt.grid<8x16, (y, x) -> ((y floordiv 8) * 2 + x floordiv 8, -(y - 20) ceildiv 3, 7 - 2 * (x + y * 3) mod 8)>, meshShape = 1x2, chipIds = [4, 0]>";
+    let device: Device = there_and_back(text);
+    assert_eq!(device.chip_ids, [4, 0]);
+    for y in 0..16i64 {
+        for x in 0..16i64 {
+            // Quotients by the definition, in floating point, which is exact for such small numbers.
+            let chip = (y as f64 / 8.0).floor() as i64 * 2 + (x as f64 / 8.0).floor() as i64;
+            let row = ((20 - y) as f64 / 3.0).ceil() as i64;
+            let product = 2 * (x + y * 3);
+            let column = 7 - (product - 8 * (product as f64 / 8.0).floor() as i64);
+            assert_eq!(device.map.eval(&[y, x]), Some(vec![chip, row, column]), "{y}, {x}");
+        }
+    }
+    assert_eq!(device.map.results()[0].linear(2), None);
+}
+
+#[test]
+fn linear_parts_are_found() {
+    let text = "#tt.metal_layout<(d0, d1, d2) -> (d0 * 192 + 64 * d1 - (d2 - 3) * 2, 0), undef, <1x1>, memref<1x1xf32, #tt.memory_space<l1>>>";
+    let Descriptor::Metal(metal) = layout(text) else { panic!("a metal_layout") };
+    assert_eq!(metal.map.results()[0].linear(3), Some((vec![192, 64, -2], 6)));
+    assert_eq!(metal.map.results()[1].linear(3), Some((vec![0, 0, 0], 0)));
+}
+
+#[test]
+fn every_generation_of_spyre_text() {
+    let explicit =
+        |device_size: &[u64], dim_map: Option<&[Option<usize>]>, stride_map: Option<&[i64]>, dtype| {
+            let (device_size, dim_map, stride_map) =
+                (device_size.to_vec(), dim_map.map(<[_]>::to_vec), stride_map.map(<[_]>::to_vec));
+            Descriptor::Spyre(SpyreLayout::Explicit { device_size, dim_map, stride_map, dtype })
+        };
+    let sen = Some(DataFormat::Sen169Fp16);
+    let first = r#"SpyreTensorLayout(device_size=[4, 512, 64], device_strides=[32768, 64, 1], dim_map =[1, 0, 1], num_stick_dims=1, format="Dense")"#;
+    assert_eq!(layout(first), explicit(&[4, 512, 64], Some(&[Some(1), Some(0), Some(1)]), None, None));
+    let both = "SpyreTensorLayout(device_size=[3, 2, 1, 64], dim_map =[1, 2, 0, 2], stride_map =[128, 64, -1, 1], device_dtype=DataFormats.SEN169_FP16)";
+    let map = [Some(1), Some(2), Some(0), Some(2)];
+    assert_eq!(layout(both), explicit(&[3, 2, 1, 64], Some(&map), Some(&[128, 64, -1, 1]), sen));
+    let newest = "SpyreTensorLayout(device_size=[64, 4096, 64], stride_map =[64, 4096, 1], device_dtype=DataFormats.SEN169_FP16)";
+    assert_eq!(layout(newest), explicit(&[64, 4096, 64], None, Some(&[64, 4096, 1]), sen));
+    let sparse = SpyreLayout::Constructor {
+        size: vec![5, 100],
+        dtype: DType::F16,
+        dim_order: Some(vec![Some(0), Some(1), None]),
+    };
+    assert_eq!(
+        layout("SpyreTensorLayout([5, 100], torch.half, dim_order=(0, 1, -1,))"),
+        Descriptor::Spyre(sparse)
+    );
+    for format in DataFormat::all() {
+        let text = format!(
+            "SpyreTensorLayout(device_size=[2, 1], dim_map=[0, 0], device_dtype=DataFormats.{})",
+            format.name()
+        );
+        assert_eq!(parse(&text).is_ok(), format.elements_per_stick().is_some(), "{text}");
+        if let Some(n) = format.elements_per_stick() {
+            assert_eq!(n * u64::from(format.bits()), 1024);
+        }
+    }
+}
+
+#[test]
+fn conversion_records_keep_their_numbers() {
+    let text = r#"{ "dci_dsName_": "x", "isHostToSen_": true, "dataformat_src_": 15, "dataformat_dst_": "SEN169_FP16", "useSpi_": false,
+        "dcsi_": [{"size_": [64, 1, 4], "stride_src_": [1, 64, 100], "stride_dst_": [1, 256, 64], "offset_src_": 0, "offset_dst_": 0},
+                  {"size_": [36, 1, 4], "stride_src_": [1, -64, 100], "stride_dst_": [1, 256, 64], "offset_src_": 64, "offset_dst_": 256}],
+        "input_shape_": [100, 4], "output_shape_": [64, 4, 2]}"#;
+    let Descriptor::Dci(dci) = layout(text) else { panic!("a conversion record") };
+    assert_eq!(
+        (dci.source_format, dci.destination_format),
+        (Some(DataFormat::IeeeFp16), Some(DataFormat::Sen169Fp16))
+    );
+    assert_eq!(dci.nests[1].source_strides, [1, -64, 100]);
+    assert_eq!((dci.nests[1].source_offset, dci.nests[1].destination_offset), (64, 256));
+    assert_eq!((dci.input_shape, dci.output_shape), (vec![100, 4], vec![64, 4, 2]));
+    assert_eq!(parse(text).expect("as above").warnings.len(), 1);
+}
+
+#[test]
+fn mappers_give_one_placement_for_each_dimension_of_their_mesh() {
+    let placements = |text| there_and_back::<Mapper>(text).placements().expect(text);
+    let (shard, replicate) = (Placement::Shard, Placement::Replicate);
+    assert_eq!(placements("ShardTensorToMesh(mesh_shape=(2, 4), dim=-1)"), (vec![8], vec![shard(-1)]));
+    assert_eq!(
+        placements("ShardTensor2DMesh(mesh_shape=(2, 4), dims=[None, 0])"),
+        (vec![2, 4], vec![replicate, shard(0)])
+    );
+    assert_eq!(placements("ReplicateTensorToMesh(mesh_shape=(2, 4))"), (vec![8], vec![replicate]));
+    assert_eq!(
+        placements("MeshMapperConfig(placements=[Shard(1), Replicate( )], mesh_shape=(2, 4))"),
+        (vec![2, 4], vec![shard(1), replicate])
+    );
+    let text = "ShardedBufferConfig{global_size=24576, global_buffer_shape=(384, 32), shard_shape=(96, 0), shard_orientation=ROW_MAJOR}";
+    assert_eq!(there_and_back::<ShardedBufferConfig>(text).to_string(), text);
+}
+
+/// Each text with the place its error must point at, and words of its message.
+#[test]
+fn errors_say_what_was_expected_where() {
+    let metal = |map: &str, fill: &str, grid: &str, memref: &str| {
+        format!("#tt.metal_layout<{map}, {fill}, <{grid}>, memref<{memref}>>")
+    };
+    let (id, l1) = ("(d0, d1) -> (d0, d1)", "18x32xf32, #tt.memory_space<l1>");
+    let current = |tensor: &str, shape: &str, alignments: &str, intervals: &str| {
+        let count = intervals.matches("], [").count() + 1;
+        format!(
+            "tensor<{tensor}x!ttcore.tile<32x32, bf16>, #ttcore.metal_layout<logical_shape = {shape}, dim_alignments = {alignments}, collapsed_intervals = dense<[{intervals}]> : tensor<{count}x2xi64>, l1, sharded>>"
+        )
+    };
+    let spyre = |s: &str| format!("SpyreTensorLayout({s})");
+    let ttnn = |s: &str| format!("ttnn({s})");
+    let cases: Vec<(String, &str, &[&str])> = vec![
+        ("".into(), "", &["expected a layout", "end of the text"]),
+        ("hello".into(), "hello", &["memref", "ttnn"]),
+        ("memrefs<2xf32>".into(), "memrefs", &["did you mean `memref`?"]),
+        ("memref<2x3xf33>".into(), "f33", &["did you mean `f32`?"]),
+        ("memref<2x?xf32>".into(), "?", &["known"]),
+        ("memref<2x3xf32> memref".into(), "memref", &["the end of the text"]),
+        ("memref<2x9223372036854775808xf32>".into(), "9223372036854775808", &["63 bits"]),
+        ("memref<53x63xf32, strided<[1]>>".into(), "[1]", &["1 entry", "2"]),
+        ("memref<5xf32, strided<[1], offset: -1>>".into(), "-1", &["offset", "0 or more"]),
+        ("memref<5xbfp_bf8>".into(), "bfp_bf8", &["tile<32x32, bfp_bf8>"]),
+        ("tensor<5xf32>".into(), ">", &["`,`", "layout"]),
+        (metal(id, "seven", "3x2", l1), "seven", &["neginf"]),
+        (metal("(d0, d1) -> (d0 +, d1)", "undef", "3x2", l1), ",", &["a dimension, a number or `(`"]),
+        (metal("(d0, d1) -> (d0, d2)", "undef", "3x2", l1), "d2", &["expected d0 or d1"]),
+        (metal("(d0, d0) -> (d0, d0)", "undef", "3x2", l1), "d0", &["twice"]),
+        (metal("(d0, d1) -> (d0 * d1, d1)", "undef", "3x2", l1), "d0 * d1", &["number on one side"]),
+        (metal("(d0, d1) -> (d0 floordiv 0, d1)", "undef", "3x2", l1), "0", &["1 or more", "floordiv"]),
+        (metal("(d0, d1) -> (d0 mod d1, d1)", "undef", "3x2", l1), "d1", &["1 or more", "mod"]),
+        (metal("(d0, d1) -> (d0 + 9223372036854775807 * 2, d1)", "undef", "3x2", l1), "9223372036854775807 * 2", &["64 bits"]),
+        (metal(id, "undef", "3x2x1", l1), "(d0, d1)", &["map results", "2 entries", "3"]),
+        (metal(id, "undef", "0x2", l1), "0x2", &["1 or more"]),
+        (metal(id, "undef", "3x2", "18x32x1xf32, #tt.memory_space<l1>"), "18x32x1xf32", &["3 entries", "2"]),
+        (metal(id, "undef", "3x2", "18x32xbfp_bf8, #tt.memory_space<l1>"), "bfp_bf8", &["inside a tile"]),
+        (metal(id, "undef", "3x2", "1x1x!tt.tile<31 x 32, f32>, #tt.memory_space<l1>"), "31 x 32", &["31x32", "16"]),
+        (metal(id, "undef", "3x2", "1x1x!tt.tile<32x32, bfp_bf9>, #tt.memory_space<l1>"), "bfp_bf9", &["did you mean"]),
+        (metal(id, "undef", "3x2", "18x32xf32"), ">", &["`,`", "memory space"]),
+        (metal(id, "undef", "3x2", "18x32xf32, #tt.memory_space<l2>"), "l2", &["l1"]),
+        (metal("(d0) -> (d0)", "undef", "3", "1x!tt.tile<32x32, f32>, #tt.memory_space<l1>"), "1x!tt.tile<32x32, f32>", &["at least 2"]),
+        ("#ttcore.metal_layout<(d0, d1) -> (d0, d1), undef, <3x2>>".into(), ">", &["memref"]),
+        (
+            "tensor<64x256x1024xf32, #tt.metal_layout<(d0, d1) -> (d0, d1), undef, <2x4>, memref<1x1xf32, #tt.memory_space<l1>>>>".into(),
+            "(d0, d1) -> (d0, d1)",
+            &["2 entries", "3", "tensor"],
+        ),
+        (current("2x4x1x1", "33x128", "1x32x32", "[0, 1], [1, 2]"), "1x32x32", &["dim_alignments", "3 entries", "2"]),
+        (current("2x4x1x1", "33x128", "0x32", "[0, 1], [1, 2]"), "0x32", &["1 or more"]),
+        (current("2x4x1x1", "33x128", "32x32", "[0, 1], [1, 10]"), "dense<[[0, 1], [1, 10]]> : tensor<2x2xi64>", &["end is 10", "2"]),
+        (current("2x4x1x1", "33x128", "32x32", "[0, 1], [5, 2]"), "dense<[[0, 1], [5, 2]]> : tensor<2x2xi64>", &["start is 5"]),
+        (current("2x4x1x1", "33x128", "32x32", "[-10, 1], [1, 2]"), "dense<[[-10, 1], [1, 2]]> : tensor<2x2xi64>", &["start is -10"]),
+        (current("2x4x1x1", "33x128", "32x32", "[1, 0], [1, 2]"), "dense<[[1, 0], [1, 2]]> : tensor<2x2xi64>", &["(1)", "(0)", "not exceed"]),
+        (current("2x1", "33x128", "32x32", "[1, -1]"), "dense<[[1, -1]]> : tensor<1x2xi64>", &["every dimension"]),
+        (current("2x1", "33x128", "32x32", "[0, 1]"), "dense<[[0, 1]]> : tensor<1x2xi64>", &["every dimension", "2"]),
+        (current("2x4x1x1", "33x128", "32x32", "[0, 1, 2]"), "[0, 1, 2]", &["pair", "3"]),
+        (current("2x4x1x1", "33x128", "32x32", "0, 1"), "0", &["2D array"]),
+        (current("2x4x1", "33x128", "32x32", "[0, 1], [1, 2]"), "2x4x1x!ttcore.tile<32x32, bf16>", &["3 dimensions", "even"]),
+        (current("2x4x5x1x1x1", "33x128", "32x32", "[0, 1], [1, 2]"), "2x4x5x1x1x1x!ttcore.tile<32x32, bf16>", &["grid", "3 entries", "2"]),
+        ("#ttcore.metal_layout<logical_shape = 33x128, l1>".into(), "#ttcore.metal_layout<", &["tensor<"]),
+        ("metal(shape=(2, 3, 64), collapse=[(0, 2), (1, 3)], grid=(2,))".into(), "", &["`dtype=` is missing"]),
+        ("metal(shape=(2, 3, 64), collapse=[(0, 2), (1, 3)], grid=(2,), dtype=f32)".into(), "[(0, 2), (1, 3)]", &["start", "1", "2"]),
+        ("metal(shape=(2, 3, 64), grid=(2,), dtype=f32)".into(), "(2,)", &["1 entry", "2"]),
+        ("metal(shape=(2, 3, 64), grid=(2, 2), dtype=bfp_bf8)".into(), "bfp_bf8", &["tile=(32, 32)"]),
+        (ttnn("dtype=bfloat9_b, layout=TILE"), "bfloat9_b", &["did you mean `bfloat8_b`?"]),
+        (ttnn("dtype=bfloat8_b, layout=ROW_MAJOR"), "ROW_MAJOR", &["Layout must be TILE for bfloat8_b"]),
+        (ttnn("dtype=bfloat16, layout=TILE, tile=(33, 32)"), "(33, 32)", &["33x32"]),
+        (ttnn("dtype=bfloat16, layout=TILE, tile=(8, 32), transpose_tile=True"), "True", &["8 rows", "16 or 32"]),
+        (ttnn("dtype=bfloat16, layout=TILE, dtype=float32"), "dtype", &["twice"]),
+        (ttnn("dtype=bfloat16, layout=TILE, tiel=(32, 32)"), "tiel", &["did you mean `tile`?"]),
+        (ttnn("dtype=bfloat16, layout=TILE, pad_value=x1"), "x1", &["a number"]),
+        (ttnn("dtype=bfloat16, layout=ROW_MAJOR, tile=(32, 32)"), "(32, 32)", &["`tile=` needs `layout=TILE`"]),
+        (ttnn("dtype=bfloat16, layout=ROW_MAJOR, banks=2"), "2", &["`banks=` needs `memory=INTERLEAVED`"]),
+        (ttnn("dtype=bfloat16, layout=ROW_MAJOR, memory=INTERLEAVED, banks=0, alignment=32"), "0", &["banks", "1 or more"]),
+        (ttnn("dtype=bfloat16, layout=ROW_MAJOR, memory=INTERLEAVED, banks=1"), "", &["`alignment=` is missing"]),
+        (
+            ttnn("dtype=bfloat16, layout=TILE, memory=HEIGHT_SHARDED, grid=(2, 2), shard=(30, 64)"),
+            "(30, 64)",
+            &["30x64", "multiples of the tile, 32x32"],
+        ),
+        (ttnn("dtype=bfloat16, layout=TILE, memory=BLOCK_SHARDED, grid=(2, 2, 2), shard=(32, 64)"), "(2, 2, 2)", &["two numbers", "3"]),
+        (ttnn("dtype=bfloat16, layout=TILE, memory=WIDTH_SHARDED, grid=(2, 2), shard=(1, 32, 64)"), "(1, 32, 64)", &["3 entries", "2"]),
+        (spyre("device_size=[100, 3, 5, 64], dim_map =[1, 2, 1, 2]"), "[1, 2, 1, 2]", &["no host dimension 0"]),
+        (spyre("device_size=[2, 6, 64], dim_map =[3, 0, 1]"), "[3, 0, 1]", &["host dimension 3"]),
+        (spyre("device_size=[2, 6, 64], dim_map =[1, 0]"), "[1, 0]", &["2 entries", "3"]),
+        (spyre("device_size=[2, 6, 64], dim_map =[-1, 0, -1]"), "[-1, 0, -1]", &["at most one"]),
+        (spyre("device_size=[2, 6, 64], dim_map =[1, 0, -2]"), "-2", &["-1"]),
+        (spyre("device_size=[2, 6, 64], stride_map=[1, 0, -2]"), "[1, 0, -2]", &["-2", "-1"]),
+        (spyre("device_size=[2, 6, 64]"), "[2, 6, 64]", &["dim_map", "stride_map"]),
+        (spyre("device_size=[2, 6, 65], dim_map=[1, 0, 1], device_dtype=DataFormats.SEN169_FP16"), "[2, 6, 65]", &["65", "64"]),
+        (spyre("device_size=[2, 6, 64], dim_map=[1, 0, 1], device_dtype=DataFormats.SEN999"), "SEN999", &["SEN169_FP16"]),
+        (spyre("device_size=[2, 6, 64], device_strides=[384, 64, 2], dim_map=[1, 0, 1]"), "[384, 64, 2]", &["[384, 64, 1]"]),
+        (spyre("device_size=[2, 6, 64], dim_map=[1, 0, 1], num_stick_dims=2"), "2", &["one stick dimension"]),
+        (spyre("device_size=[2, 6, 64], dim_map=[1, 0, 1], format=\"Sparse\""), "\"Sparse\"", &["-1 in dim_map"]),
+        (spyre("device_size=[2, 6, 64], dim_map=[1, 0, 1], element_arrangement=ElementArrangement.QFP8CH"), "QFP8CH", &["STANDARD"]),
+        (spyre("(6, 100), torch.float16, [1, 1]"), "[1, 1]", &["dimension 1 twice"]),
+        (spyre("(6, 100), torch.float16, [-1, 1]"), "[-1, 1]", &["-1 before the end"]),
+        (spyre("(6, 100), torch.float16, [1]"), "[1]", &["1 entry", "2"]),
+        (spyre("(6, 100), torch.float64"), "torch.float64", &["f64"]),
+        (spyre("(6, 100), torch.flaot16"), "flaot16", &["did you mean `float16`?"]),
+        ("((4, 8), (8, 1), (8, 1, 1))".into(), "(8, 1, 1)", &["3 entries", "2"]),
+        ("((4, 8), (8, 1))".into(), ")", &["host strides"]),
+        ("((4, -8), (8, 1), (8, 1))".into(), "-", &["a number"]),
+        (r#"{"dcsi_": [}"#.into(), "}", &["JSON"]),
+    ];
+    for (text, place, words) in &cases {
+        let (message, found) = refusal(text);
+        for word in *words {
+            assert!(message.contains(word), "{text}\n{message}\nlacks {word}");
+        }
+        if !place.is_empty() {
+            assert_eq!(found, *place, "{text}\n{message}");
+        }
+    }
+}
+
+#[test]
+fn conversion_records_name_the_wrong_value_by_its_path() {
+    for (text, words) in [
+        (r#"{}"#, ["dcsi_", "nothing"]),
+        (r#"{"dcsi_": 3}"#, ["dcsi_", "a list"]),
+        (r#"{"dcsi_": [3]}"#, ["dcsi_[0]", "an object"]),
+        (
+            r#"{"dcsi_": [{"size_": [1], "stride_src_": [1, 2], "stride_dst_": [1]}]}"#,
+            ["dcsi_[0].stride_src_", "2 entries"],
+        ),
+        (r#"{"dcsi_": [{"size_": [-1], "stride_src_": [1], "stride_dst_": [1]}]}"#, ["dcsi_[0].size_", "-1"]),
+        (
+            r#"{"dcsi_": [{"size_": [1.5], "stride_src_": [1], "stride_dst_": [1]}]}"#,
+            ["dcsi_[0].size_", "1.5"],
+        ),
+        (
+            r#"{"dcsi_": [{"size_": [18446744073709551615], "stride_src_": [1], "stride_dst_": [1]}]}"#,
+            ["dcsi_[0].size_", "63 bits"],
+        ),
+        (
+            r#"{"dcsi_": [{"size_": [1], "stride_src_": [1], "stride_dst_": [1], "offset_src_": -4}]}"#,
+            ["offset_src_", "-4"],
+        ),
+        (r#"{"dcsi_": [], "dataformat_src_": 99}"#, ["dataformat_src_", "99"]),
+        (r#"{"dcsi_": [], "post_slice_dcsi_": [1]}"#, ["post_slice_dcsi_", "none"]),
+    ] {
+        let message = message::<Descriptor>(text);
+        assert!(words.iter().all(|w| message.contains(w)), "{text}\n{message}");
+    }
+}
+
+#[test]
+fn devices_and_mappers_are_checked() {
+    let device = |grid: &str, mesh: &str, ids: &str| {
+        message::<Device>(&format!(
+            "#tt.device<workerGrid = #tt.grid<{grid}>, meshShape = {mesh}, chipIds = [{ids}]>"
+        ))
+    };
+    assert!(device("8x8, (d0, d1) -> (0, d0, d1)", "2x2", "0, 1").contains("2 entries, needed 4"));
+    assert!(device("8x8, (d0, d1) -> (0, d0, d1)", "1x2", "7, 7").contains("7 twice"));
+    assert!(device("8x8, (d0, d1) -> (d0, d1)", "1", "0").contains("needed 3, the chip, y and x"));
+    assert!(device("8x8, (d0) -> (0, d0, d0)", "1", "0").contains("needed 2"));
+    assert!(device("8x0, (d0, d1) -> (0, d0, d1)", "1", "0").contains("1 or more"));
+    assert!(device("8x8, (d0, d1) -> (0, d0, d1)", "4294967296x4294967296", "0").contains("2^64"));
+    assert!(
+        message::<Device>("#tt.device<meshShape = 1, chipIds = [0]>").contains("`workerGrid=` is missing")
+    );
+    assert!(message::<Descriptor>("#tt.device<meshShape = 1>").contains("metal_layout"));
+
+    let mapper = message::<Mapper>;
+    assert!(mapper("ShardTensorToMesh(mesh_shape=(1, 8))").contains("`dim=` is missing"));
+    assert!(mapper("ShardTensorToMesh(mesh_shape=(1, 8), dims=3)").contains("did you mean `dim`?"));
+    assert!(mapper("ShardTensor2dMesh(mesh_shape=(8,), dims=(0, 1))").contains("two numbers"));
+    assert!(mapper("ShardTensor2dMesh(mesh_shape=(2, 4), dims=(0,))").contains("two entries"));
+    assert!(mapper("MeshMapperConfig([Shard(0)], mesh_shape=(2, 4))").contains("1 entry, needed 2"));
+    assert!(mapper("ReplicateTensorToMesh(mesh_shape=(1048576, 4))").contains("65536"));
+    assert!(mapper("ReplicateTensorToMesh(mesh_shape=())").contains("at least one"));
+    assert!(
+        mapper("ShardTensorToMeh(mesh_shape=(1, 8), dim=1)").contains("did you mean `ShardTensorToMesh`?")
+    );
+    assert!(message::<ShardedBufferConfig>("ShardedBufferConfig{global_size=1}").contains("is missing"));
+}
+
+#[test]
+fn carets_stand_under_the_place() {
+    let shown = |text: &str| parse(text).expect_err(text).diagnostic();
+    let lines: Vec<String> =
+        shown("ttnn(\n\tdtype=bfloat9_b,\n\tlayout=TILE)").lines().map(String::from).collect();
+    assert_eq!(lines[1], " --> line 2, column 8");
+    assert_eq!(lines[2], "  |  dtype=bfloat9_b,");
+    assert_eq!(lines[3], "  |        ^^^^^^^^^");
+
+    let shown_end: Vec<String> = shown("memref<2xf32").lines().map(String::from).collect();
+    assert_eq!(shown_end[3], "  |             ^");
+
+    let wide = shown("memref<2xf32>  ééé\u{7}日本");
+    assert!(wide.ends_with("  | memref<2xf32>  ééé·日本\n  |                ^"), "{wide}");
+
+    let long = format!("{}hello{}", " ".repeat(500_000), "x".repeat(500_000));
+    let lines: Vec<usize> = shown(&long).lines().map(|l| l.chars().count()).collect();
+    assert!(lines.len() == 4 && lines.iter().all(|n| *n < 120), "{lines:?}");
+}
+
+#[test]
+fn names_of_dimensions_and_depth_are_bounded() {
+    let metal =
+        |map: String| format!("#tt.metal_layout<{map}, undef, <1>, memref<1xf32, #tt.memory_space<l1>>>");
+    let nested = |n: usize| metal(format!("(d0) -> ({}d0{})", "(".repeat(n), ")".repeat(n)));
+    layout(&nested(MAX_DEPTH));
+    assert!(refusal(&nested(MAX_DEPTH + 1)).0.contains("nested"));
+    assert!(refusal(&nested(10_000)).0.contains("nested"));
+    let minus = metal(format!("(d0) -> ({}d0)", "-".repeat(9_999)));
+    assert_eq!(layout(&minus), layout(&metal("(d0) -> (-d0)".into())));
+
+    for (open, close) in
+        [("(", ")"), ("[", "]"), ("{\"a\":", "}"), ("tensor<", ">"), ("SpyreTensorLayout(x=[", "])")]
+    {
+        let text = open.repeat(10_000) + &close.repeat(10_000);
+        assert!(parse(&text).is_err());
+    }
+    let skipped = format!(
+        "SpyreTensorLayout(device_size=[2, 64], dim_map=[0, 0], x={}{})",
+        "[".repeat(10_000),
+        "]".repeat(10_000)
+    );
+    assert_eq!(parse(&skipped).expect("a value of any depth is skipped").warnings.len(), 1);
+
+    let rank = |n: usize| format!("memref<{}f32>", "2x".repeat(n));
+    layout(&rank(64));
+    assert!(refusal(&rank(65)).0.contains("at most 64"));
+    assert!(
+        refusal(&metal(format!(
+            "({}) -> (0)",
+            (0..65).map(|d| format!("d{d}")).collect::<Vec<_>>().join(",")
+        )))
+        .0
+        .contains("at most 64")
+    );
+}
+
+#[test]
+fn long_texts_are_read_in_time() {
+    let n = 1 << 20;
+    let metal =
+        |map: &str| format!("#tt.metal_layout<{map}, undef, <1>, memref<1xf32, #tt.memory_space<l1>>>");
+    let texts = [
+        metal(&format!("(d0) -> (d0{})", " + d0".repeat(n / 5))),
+        metal(&format!("(d0) -> (d0{})", " * 1".repeat(n / 4))),
+        metal(&format!("(d0) -> (d0{})", " - (d0 + 1) mod 7".repeat(n / 17))),
+        metal(&format!("(d0) -> ({}d0)", "0, ".repeat(n / 3))),
+        format!(
+            "SpyreTensorLayout(device_size=[2, 64], dim_map=[0, 0]{})",
+            (0..n / 10).map(|i| format!(", k{i}=[]")).collect::<String>()
+        ),
+        format!("memref<{}f32>", "1x".repeat(n / 2)),
+        format!("(({}), (1), (1))", "1,".repeat(n / 2)),
+        format!("{{\"dcsi_\": [{}0]}}", "0,".repeat(n / 2)),
+        "(".repeat(n),
+        " ".repeat(n),
+        "a".repeat(n),
+        "é".repeat(n / 2),
+        "\n".repeat(n),
+        "1".repeat(n),
+        format!("ttnn(pad_value={})", "1".repeat(n)),
+    ];
+    for text in texts {
+        let start = Instant::now();
+        match parse(&text) {
+            Ok(parsed) => drop(parsed.descriptor.to_string()),
+            Err(error) => drop(error.diagnostic()),
+        }
+        let shown: String = text.chars().take(60).collect();
+        assert!(start.elapsed() < Duration::from_secs(5), "{shown}: {:?}", start.elapsed());
+    }
+    assert!(message::<Descriptor>(&" ".repeat(MAX_TEXT + 1)).contains("16777216"));
+}
+
+fn size() -> impl Strategy<Value = u64> {
+    prop_oneof![1u64..200, 1..=i64::MAX as u64]
+}
+
+fn sizes(rank: impl Into<proptest::collection::SizeRange>) -> impl Strategy<Value = Vec<u64>> {
+    vec(size(), rank)
+}
+
+fn dtype() -> impl Strategy<Value = DType> {
+    select(DType::all().collect::<Vec<_>>())
+}
+
+fn tile_shape() -> impl Strategy<Value = TileShape> {
+    select(TileShape::all().collect::<Vec<_>>())
+}
+
+fn format() -> impl Strategy<Value = Format> {
+    prop_oneof![dtype().prop_map(Format::Plain), select(BlockFormat::ALL.to_vec()).prop_map(Format::Block)]
+}
+
+fn element() -> impl Strategy<Value = Element> {
+    prop_oneof![
+        dtype().prop_map(Element::Scalar),
+        (tile_shape(), format()).prop_map(|(shape, format)| Element::Tile { shape, format })
+    ]
+}
+
+/// Expressions of every operation, shallow enough for [`MAX_DEPTH`].
+fn expression(dims: usize) -> impl Strategy<Value = AffineExpr> {
+    let leaf = prop_oneof![(0..dims).prop_map(AffineExpr::dim), any::<i64>().prop_map(AffineExpr::constant)];
+    leaf.prop_recursive(6, 40, 2, |inner| {
+        let constant = prop_oneof![-3i64..9, any::<i64>()];
+        (inner.clone(), inner, constant, 0..5).prop_map(|(a, b, c, operation)| {
+            let kept = a.clone();
+            let made = match operation {
+                0 => a.plus(b),
+                1 => a.times(c),
+                2 => a.floordiv(c),
+                3 => a.ceildiv(c),
+                _ => a.modulo(c),
+            };
+            made.unwrap_or(kept)
+        })
+    })
+}
+
+fn map(dims: usize, results: usize) -> impl Strategy<Value = AffineMap> {
+    vec(expression(dims), results).prop_map(move |r| AffineMap::new(dims, r).expect("dimensions in range"))
+}
+
+fn fill() -> impl Strategy<Value = Fill> {
+    select(vec![Fill::Undef, Fill::Zero, Fill::One, Fill::Inf, Fill::NegInf])
+}
+
+fn memory() -> impl Strategy<Value = MemorySpace> {
+    use MemorySpace::{Dram, Dst, L1, Mmio, System};
+    select(vec![System, Mmio, Dram, L1, Dst])
+}
+
+fn orientation() -> impl Strategy<Value = Orientation> {
+    select(vec![Orientation::RowMajor, Orientation::ColMajor])
+}
+
+fn memref() -> impl Strategy<Value = Memref> {
+    (0usize..6).prop_flat_map(|rank| {
+        let strides = proptest::option::of((vec(any::<i64>(), rank), 0..=i64::MAX));
+        (vec(0..=i64::MAX as u64, rank), dtype(), strides).prop_map(|(shape, dtype, strides)| {
+            let (strides, offset) = strides.map_or((None, 0), |(s, o)| (Some(s), o));
+            Memref { shape, dtype, strides, offset }
+        })
+    })
+}
+
+fn metal() -> impl Strategy<Value = MetalLayout> {
+    (1usize..5, 2usize..5).prop_flat_map(|(dims, rank)| {
+        let tensor =
+            proptest::option::of((sizes(dims), dtype()).prop_map(|(shape, dtype)| Tensor { shape, dtype }));
+        let parts = (tensor, map(dims, rank), fill(), sizes(rank), sizes(rank), element(), memory());
+        parts.prop_map(|(tensor, map, fill, grid, shard, element, memory)| MetalLayout {
+            tensor,
+            map,
+            fill,
+            grid,
+            shard,
+            element,
+            memory,
+        })
+    })
+}
+
+fn constructor() -> impl Strategy<Value = MetalConstructor> {
+    (3usize..7, any::<bool>()).prop_flat_map(|(rank, negative)| {
+        let end = if negative { -1 } else { rank as i64 - 1 };
+        let parts = (sizes(rank), sizes(3), element(), fill(), memory());
+        parts.prop_map(move |(shape, grid, element, fill, memory)| {
+            let collapse = vec![(1, end)];
+            MetalConstructor { shape, collapse, grid, element, fill, memory }
+        })
+    })
+}
+
+fn current() -> impl Strategy<Value = MetalCurrent> {
+    (2usize..6).prop_flat_map(|rank| {
+        let layout = select(vec![MemoryLayout::Sharded, MemoryLayout::Interleaved]);
+        let parts = (sizes(2), sizes(2), element(), sizes(rank), sizes(rank), memory(), layout);
+        parts.prop_map(move |(grid, shard, element, logical_shape, dim_alignments, memory, memory_layout)| {
+            let collapsed_intervals = vec![(0, -1), (rank as i64 - 1, rank as i64)];
+            MetalCurrent {
+                grid,
+                shard,
+                element,
+                logical_shape,
+                dim_alignments,
+                collapsed_intervals,
+                memory,
+                memory_layout,
+            }
+        })
+    })
+}
+
+fn ttnn() -> impl Strategy<Value = Ttnn> {
+    let plain = select(vec![DType::Bf16, DType::F32, DType::U8, DType::U16, DType::U32, DType::I32]);
+    let dtype =
+        prop_oneof![plain.prop_map(Format::Plain), select(BlockFormat::ALL.to_vec()).prop_map(Format::Block)];
+    let layout = prop_oneof![
+        Just(PageLayout::RowMajor),
+        (tile_shape(), any::<bool>())
+            .prop_map(|(shape, t)| PageLayout::Tile { shape, transpose: t && shape.can_transpose() })
+    ];
+    let scheme = select(vec![Scheme::Height, Scheme::Width, Scheme::Block, Scheme::Nd]);
+    let shard = vec(1u64..1 << 40, 2).prop_map(|s| s.iter().map(|n| n * 32).collect::<Vec<_>>());
+    let memory = prop_oneof![
+        Just(Memory::Single),
+        (size(), size()).prop_map(|(banks, alignment)| Memory::Interleaved { banks, alignment }),
+        (scheme, [size(), size()], shard, orientation()).prop_map(|(scheme, grid, shard, orientation)| {
+            Memory::Sharded { scheme, grid, shard, orientation }
+        })
+    ];
+    let pad = proptest::option::of(any::<u64>().prop_map(|bits| PadValue::new(f64::from_bits(bits))));
+    (dtype, layout, pad, memory)
+        .prop_filter("block floats are tiled", |(dtype, layout, ..)| {
+            !matches!((dtype, layout), (Format::Block(_), PageLayout::RowMajor))
+        })
+        .prop_map(|(dtype, layout, pad_value, memory)| Ttnn { dtype, layout, pad_value, memory })
+}
+
+fn spyre() -> impl Strategy<Value = SpyreLayout> {
+    let explicit = (1usize..5).prop_flat_map(|rank| {
+        let dims = Just((0..rank).map(Some).collect::<Vec<_>>()).prop_shuffle();
+        let format =
+            select(DataFormat::all().filter(|f| f.elements_per_stick().is_some()).collect::<Vec<_>>());
+        let parts = (sizes(rank), dims, vec(-1..=i64::MAX, rank + 1), proptest::option::of(format), 0..3);
+        parts.prop_map(|(mut device_size, mut dims, strides, dtype, which)| {
+            device_size.push(dtype.and_then(DataFormat::elements_per_stick).unwrap_or(64));
+            dims.push(if which == 0 { None } else { dims[0] });
+            let dim_map = (which < 2).then_some(dims);
+            let stride_map = (which > 0).then_some(strides);
+            SpyreLayout::Explicit { device_size, dim_map, stride_map, dtype }
+        })
+    });
+    let constructor = (0usize..5).prop_flat_map(|rank| {
+        let dtypes = DType::all().filter(|d| DataFormat::of(*d).is_some()).collect::<Vec<_>>();
+        let order = Just((0..rank).map(Some).collect::<Vec<_>>()).prop_shuffle();
+        (sizes(rank), select(dtypes), proptest::option::of((order, any::<bool>()))).prop_map(
+            |(size, dtype, order)| {
+                let dim_order = order.map(|(mut order, sparse)| {
+                    order.extend(sparse.then_some(None));
+                    order
+                });
+                SpyreLayout::Constructor { size, dtype, dim_order }
+            },
+        )
+    });
+    prop_oneof![explicit, constructor]
+}
+
+fn three_tuple() -> impl Strategy<Value = ThreeTuple> {
+    (0usize..9).prop_flat_map(|rank| {
+        (sizes(rank), vec(any::<i64>(), rank), vec(any::<i64>(), rank)).prop_map(
+            |(ranges, device_strides, host_strides)| ThreeTuple { ranges, device_strides, host_strides },
+        )
+    })
+}
+
+fn dci() -> impl Strategy<Value = Dci> {
+    let nest = (0usize..5).prop_flat_map(|rank| {
+        let parts = (sizes(rank), vec(any::<i64>(), rank), vec(any::<i64>(), rank), size(), size());
+        parts.prop_map(|(size, source_strides, destination_strides, source_offset, destination_offset)| {
+            Dcsi { size, source_strides, destination_strides, source_offset, destination_offset }
+        })
+    });
+    let format = || proptest::option::of(select(DataFormat::all().collect::<Vec<_>>()));
+    (any::<bool>(), format(), format(), vec(nest, 0..4), sizes(0..4), sizes(0..4)).prop_map(
+        |(host_to_device, source_format, destination_format, nests, input_shape, output_shape)| Dci {
+            host_to_device,
+            source_format,
+            destination_format,
+            nests,
+            input_shape,
+            output_shape,
+        },
+    )
+}
+
+fn descriptor() -> impl Strategy<Value = Descriptor> {
+    prop_oneof![
+        memref().prop_map(Descriptor::Memref),
+        metal().prop_map(Descriptor::Metal),
+        constructor().prop_map(Descriptor::MetalConstructor),
+        current().prop_map(Descriptor::MetalCurrent),
+        ttnn().prop_map(Descriptor::Ttnn),
+        spyre().prop_map(Descriptor::Spyre),
+        three_tuple().prop_map(Descriptor::Tuple),
+        dci().prop_map(Descriptor::Dci),
+    ]
+}
+
+fn mapper() -> impl Strategy<Value = Mapper> {
+    let placement = prop_oneof![any::<i64>().prop_map(Placement::Shard), Just(Placement::Replicate)];
+    let dim = || proptest::option::of(any::<i64>());
+    prop_oneof![
+        (vec(1u64..9, 1..4), any::<i64>())
+            .prop_map(|(mesh_shape, dim)| Mapper::ShardTensorToMesh { mesh_shape, dim }),
+        ([1u64..200, 1u64..200], [dim(), dim()])
+            .prop_map(|(mesh_shape, dims)| Mapper::ShardTensor2dMesh { mesh_shape, dims }),
+        vec(1u64..9, 1..4).prop_map(|mesh_shape| Mapper::ReplicateTensorToMesh { mesh_shape }),
+        vec((placement, 1u64..9), 1..5).prop_map(|dims| {
+            let (placements, mesh_shape) = dims.into_iter().unzip();
+            Mapper::MeshMapperConfig { placements, mesh_shape }
+        }),
+    ]
+}
+
+/// Replaces, deletes, repeats or inserts pieces of a text.
+fn mutate(text: &str, edits: &[(usize, usize, u8, char)]) -> String {
+    let mut chars: Vec<char> = text.chars().collect();
+    for (at, len, kind, c) in edits {
+        let at = at % (chars.len() + 1);
+        let end = (at + len % 9).min(chars.len());
+        match kind % 4 {
+            0 => drop(chars.drain(at..end)),
+            1 => chars.insert(at, *c),
+            2 => {
+                let piece = chars[at..end].to_vec();
+                chars.splice(at..at, piece);
+            }
+            _ => chars.iter_mut().skip(at).take(1).for_each(|old| *old = *c),
+        }
+    }
+    chars.into_iter().collect()
+}
+
+/// A text that parses prints back; one that does not has an error that shows its place.
+fn sound<T: FromStr<Err = Error> + Display + PartialEq + Debug>(text: &str) {
+    match text.parse::<T>() {
+        Ok(value) => assert_eq!(value.to_string().parse().as_ref(), Ok(&value), "{text}"),
+        Err(error) => {
+            if let Error::Text { span, .. } = &error {
+                assert!(text.get(span.clone()).is_some(), "{span:?} in {text}");
+            }
+            assert!(!error.diagnostic().is_empty());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_descriptor_prints_as_itself(descriptor in descriptor()) {
+        prop_assert_eq!(descriptor.validate(), Ok(()));
+        let text = descriptor.to_string();
+        let back = text.parse::<Descriptor>().map_err(|e| TestCaseError::fail(e.diagnostic()))?;
+        prop_assert_eq!(back, descriptor, "{}", text);
+    }
+
+    #[test]
+    fn every_mapper_prints_as_itself(mapper in mapper()) {
+        prop_assert_eq!(mapper.to_string().parse(), Ok(mapper));
+    }
+
+    #[test]
+    fn every_device_prints_as_itself(map in map(2, 3), grid in sizes(2), ids in proptest::collection::hash_set(0u64..1000, 1..20)) {
+        let chip_ids: Vec<u64> = ids.into_iter().collect();
+        let device = Device { grid, map, mesh_shape: vec![1, chip_ids.len() as u64], chip_ids };
+        prop_assert_eq!(device.to_string().parse(), Ok(device));
+    }
+
+    #[test]
+    fn every_buffer_config_prints_as_itself(global in [size(), size()], shard in [size(), size()], global_size in size(), o in orientation()) {
+        let config = ShardedBufferConfig { global_size, global_buffer_shape: global, shard_shape: shard, shard_orientation: o };
+        prop_assert_eq!(config.to_string().parse(), Ok(config));
+    }
+
+    #[test]
+    fn mutated_texts_never_panic(
+        text in select(["layouts", "devices", "meshes"].map(corpus).concat()),
+        edits in vec((any::<usize>(), any::<usize>(), any::<u8>(), prop_oneof![select("()<>[]{},=-+*x#!.\"'9 0\n".chars().collect::<Vec<_>>()), any::<char>()]), 1..6),
+    ) {
+        let mutated = mutate(&text, &edits);
+        sound::<Descriptor>(&mutated);
+        sound::<Device>(&mutated);
+        sound::<Mapper>(&mutated);
+        sound::<ShardedBufferConfig>(&mutated);
+    }
+
+    #[test]
+    fn any_string_is_read_or_refused(text in any::<String>()) {
+        sound::<Descriptor>(&text);
+    }
+}
