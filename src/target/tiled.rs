@@ -344,6 +344,10 @@ impl Nests {
         self.pieces.retain(|p| p.loops.iter().all(|l| l.0 > 0));
         let (mut lowest, mut highest, mut last) = (0, -1, -1);
         for piece in &mut self.pieces {
+            if piece.at[0] as u64 >= elements {
+                let needed = format!("elements below {elements}");
+                return Err(Error::value("host elements", format!("element {}", piece.at[0]), needed));
+            }
             piece.loops.retain(|l| l.0 > 1);
             if let Some((n, [stride, _])) = piece.loops.iter().find(|l| l.1[0] < 1) {
                 let given = format!("{stride} for a loop of {n}");
@@ -719,6 +723,7 @@ mod tests {
             dci(&[line(6, 0, 0), line(4, 7, 6)]),
             dci(&[line(6, 0, 0), line(4, 6, 5)]),
             dci(&[line(6, 0, 0), nest(&[4, 2], &[1, 0], &[1, 100], [6, 6])]),
+            dci(&[line(6, 0, 0), line(4, i64::MAX as u64, 6)]),
             dci(&[line(6, 0, 0), line(4, 6, u64::MAX)]),
             dci(&[line(6, 0, 0), line(4, 6, 1 << 62)]),
             dci(&[nest(&[10, u64::MAX], &[1, 0], &[1, i64::MAX], [0, 0])]),
