@@ -38,26 +38,40 @@ fn numbers(number: Number) -> Vec<u8> {
     normal.flat_map(|x| number.encode(x).to_le_bytes().into_iter().take(number.size())).collect()
 }
 
+/// The bytes on a cache line's boundary: at which byte of the vector they begin.
+fn aligned(bytes: &[u8]) -> (usize, Vec<u8>) {
+    let mut memory = vec![0; bytes.len() + 64];
+    let at = memory.as_ptr().align_offset(64);
+    memory[at..at + bytes.len()].copy_from_slice(bytes);
+    (at, memory)
+}
+
 fn main() {
     let tables: Vec<&Kernels> = Isa::available().filter_map(Kernels::for_isa).collect();
     print!("{:34}", "L2-resident, GB/s");
     tables.iter().for_each(|kernels| print!("{:>8}", kernels.isa().name()));
     println!();
+    // Lines whose name contains the first argument; all without one.
+    let wanted = std::env::args().nth(1).unwrap_or_default();
     let line = |name: &str, bytes: usize, work: &mut dyn FnMut(&Kernels)| {
+        if !name.contains(&wanted) {
+            return;
+        }
         print!("{name:34}");
         tables.iter().for_each(|kernels| print!("{:8.2}", rate(bytes, || work(kernels))));
         println!();
     };
     let mut dst = vec![MaybeUninit::new(0); 8 * ROWS * COLS];
+    let to_at = dst.as_ptr().align_offset(64);
 
     use Number::*;
     for from in [F32, Bf16, F16, Sen169] {
-        let src = numbers(from);
+        let (at, src) = aligned(&numbers(from));
         for to in [F32, Bf16, F16, Sen169] {
             let (f, t) = (from.size() as isize, to.size() as isize);
             let w = Window { rows: 1, cols: ROWS * COLS, src_row: 0, src_col: f, dst_row: 0, dst_col: t };
-            line(&format!("{} to {}", from.name(), to.name()), src.len(), &mut |kernels| {
-                kernels.convert(from, to, black_box(&src), 0, black_box(&mut dst), 0, &w);
+            line(&format!("{} to {}", from.name(), to.name()), ROWS * COLS * from.size(), &mut |kernels| {
+                kernels.convert(from, to, black_box(&src), at, black_box(&mut dst), to_at, &w);
             });
         }
     }
@@ -66,13 +80,13 @@ fn main() {
     for format in BlockFormat::ALL {
         let codec = BlockCodec::new(format, tile, BlockOptions::default()).expect("the default codec");
         for from in [F32, Bf16, F16] {
-            let src = numbers(from);
+            let (from_at, src) = aligned(&numbers(from));
             let size = from.size();
-            line(&format!("pack {} to {format}", from.name()), src.len(), &mut |kernels| {
+            line(&format!("pack {} to {format}", from.name()), ROWS * COLS * size, &mut |kernels| {
                 for row in 0..ROWS / 32 {
                     let args = PackArgs {
                         tiles: COLS / 32,
-                        src_at: row * 32 * COLS * size,
+                        src_at: from_at + row * 32 * COLS * size,
                         src_tile: 32 * size as isize,
                         src_row: (COLS * size) as isize,
                         src_col: size as isize,
@@ -81,7 +95,7 @@ fn main() {
                         pad: 0.0,
                         dst_tile: codec.tile_bytes(),
                     };
-                    let at = row * COLS / 32 * codec.tile_bytes();
+                    let at = to_at + row * COLS / 32 * codec.tile_bytes();
                     kernels.pack(&codec, from, black_box(&src), &args, black_box(&mut dst), at);
                 }
             });
@@ -96,19 +110,20 @@ fn main() {
         for (out, values) in packed.chunks_exact_mut(codec.tile_bytes()).zip(values.chunks_exact(1024)) {
             codec.pack_scalar(values, out);
         }
+        let (from_at, packed) = aligned(&packed);
         for to in [F32, Bf16] {
             let size = to.size();
             line(&format!("unpack {format} to {}", to.name()), ROWS * COLS * size, &mut |kernels| {
                 for row in 0..ROWS / 32 {
                     let args = UnpackArgs {
                         tiles: COLS / 32,
-                        src_at: row * COLS / 32 * codec.tile_bytes(),
+                        src_at: from_at + row * COLS / 32 * codec.tile_bytes(),
                         src_tile: codec.tile_bytes(),
                         row0: 0,
                         col0: 0,
                         rows: 32,
                         cols: 32,
-                        dst_at: row * 32 * COLS * size,
+                        dst_at: to_at + row * 32 * COLS * size,
                         dst_tile: 32 * size as isize,
                         dst_row: (COLS * size) as isize,
                         dst_col: size as isize,

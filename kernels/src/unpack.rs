@@ -5,7 +5,6 @@ use std::mem::MaybeUninit;
 use crate::bfp::{Bfp, GROUP};
 use crate::convert::write;
 use crate::lane::{Bf16, F16, F32, Lane};
-use crate::number::exp2;
 use crate::window::tiles_lie_inside;
 use crate::{BlockCodec, Kernels, Number, TileShape};
 
@@ -174,14 +173,19 @@ fn tiles<L: Lane<N>, const N: usize, const M: u32>(on: Unpacking<'_>, bfp: Bfp) 
                 let (from, to) = (left.max(a.col0), (left + GROUP).min(end));
                 let out = &mut line[from - a.col0..to - a.col0];
                 if let Ok(out) = <&mut [_; GROUP]>::try_from(&mut *out) {
-                    *out = values.map(|bits| L::narrow(bits).map(MaybeUninit::new));
+                    put::<L, N>(&values, out);
                 } else {
-                    for (out, bits) in out.iter_mut().zip(&values[from - left..]) {
-                        *out = L::narrow(*bits).map(MaybeUninit::new);
-                    }
+                    put::<L, N>(&values[from - left..], out);
                 }
             }
         }
+    }
+}
+
+#[inline(always)]
+fn put<L: Lane<N>, const N: usize>(values: &[u32], out: &mut [[MaybeUninit<u8>; N]]) {
+    for (out, bits) in out.iter_mut().zip(values) {
+        *out = L::narrow(*bits).map(MaybeUninit::new);
     }
 }
 
@@ -190,19 +194,21 @@ fn tiles<L: Lane<N>, const N: usize, const M: u32>(on: Unpacking<'_>, bfp: Bfp) 
 fn decode<const M: u32>(bfp: Bfp, compat: bool, packed: &[u8], header: usize, group: usize) -> [u32; GROUP] {
     let (shared, size) = (packed[group], GROUP * (M as usize + 1) / 8);
     let codes = load::<M>(&packed[header + group * size..][..size]);
-    let bias = if bfp.narrow { 15 } else { 127 };
-    let exponent = i32::from(shared) - bias;
+    // The exponent field of the scale 2^(shared - bias - (M - 1)); -5 at the least, which is a subnormal.
+    let field = i32::from(shared) + if bfp.narrow { 112 } else { 0 } - (M as i32 - 1);
     // Where normalising neither underflows nor reaches exponent 255 the library is exact; elsewhere its quirk counts.
     let quirk = compat && !(7..=if bfp.narrow { 142 } else { 254 }).contains(&shared);
-    // 2^127 and less are finite, so that zero times the scale is zero.
-    if quirk || exponent - (M as i32 - 1) > 127 {
+    // Finite scales only, so that zero times the scale is zero.
+    if quirk || field > 254 {
         return by_the_rule(bfp, compat, codes, shared);
     }
-    let scale = exp2(exponent - (M as i32 - 1)) as f32;
-    codes.map(|code| {
+    let scale = f32::from_bits(if field > 0 { (field as u32) << 23 } else { 1 << (22 + field) });
+    let mut values = [0; GROUP];
+    for (value, code) in values.iter_mut().zip(codes) {
         let magnitude = i32::from(code & ((1 << M) - 1)) as f32;
-        (magnitude * scale).to_bits() | u32::from(code >> M & 1) << 31
-    })
+        *value = (magnitude * scale).to_bits() | u32::from(code >> M & 1) << 31;
+    }
+    values
 }
 
 #[cold]
@@ -215,17 +221,22 @@ fn by_the_rule(bfp: Bfp, compat: bool, codes: [u8; GROUP], shared: u8) -> [u32; 
 /// The codes of M + 1 bits of a group, a byte each; bits above a code are not cleared.
 #[inline(always)]
 fn load<const M: u32>(bytes: &[u8]) -> [u8; GROUP] {
+    let mut codes = [0; GROUP];
     match M {
-        7 => bytes.try_into().expect("16 codes of 8 bits"),
+        7 => codes.copy_from_slice(bytes),
         3 => {
-            let bytes: [u8; 8] = bytes.try_into().expect("16 codes of 4 bits");
-            bytemuck::cast(bytes.map(|b| [b, b >> 4]))
+            for (pair, &byte) in codes.as_chunks_mut::<2>().0.iter_mut().zip(bytes) {
+                *pair = (u16::from(byte) | u16::from(byte) << 4).to_le_bytes();
+            }
         }
         _ => {
-            let bytes: [u8; 4] = bytes.try_into().expect("16 codes of 2 bits");
-            bytemuck::cast(bytes.map(|b| [b, b >> 2, b >> 4, b >> 6]))
+            for (quad, &byte) in codes.as_chunks_mut::<4>().0.iter_mut().zip(bytes) {
+                let w = u32::from(byte);
+                *quad = (w | w << 6 | w << 12 | w << 18).to_le_bytes();
+            }
         }
     }
+    codes
 }
 
 /// Each element is [`BlockCodec::decode_at`], converted.
