@@ -142,19 +142,18 @@ fn to_any<const M: u32>(on: Unpacking<'_>, bfp: Bfp) {
 fn tiles<L: Lane<N>, const N: usize, const M: u32>(on: Unpacking<'_>, bfp: Bfp) {
     let a = on.args;
     let (codec, tile) = (on.codec, on.codec.tile());
-    let compat = codec.options().compat_unpack;
+    let groups = Groups::<M> { bfp, compat: codec.options().compat_unpack, header: codec.header_bytes() };
     if codec.options().transposed || a.dst_col != N as isize {
-        let mut scratch = [[0; N]; TileShape::MAX_ELEMENTS];
+        let mut scratch = [[MaybeUninit::new(0); N]; TileShape::MAX_ELEMENTS];
         for t in 0..a.tiles {
             let packed = on.tile(t);
-            for (g, values) in scratch[..tile.elements()].as_chunks_mut().0.iter_mut().enumerate() {
-                *values = decode::<M>(bfp, compat, packed, codec.header_bytes(), g).map(L::narrow);
+            for (g, out) in scratch[..tile.elements()].chunks_exact_mut(GROUP).enumerate() {
+                groups.decode::<L, N>(packed, g, 0, out);
             }
             for r in 0..a.rows {
                 for c in 0..a.cols {
-                    let code = scratch[codec.slot(a.row0 + r, a.col0 + c)];
                     let at = on.place(t, r, c);
-                    on.dst[at..][..N].copy_from_slice(&code.map(MaybeUninit::new));
+                    on.dst[at..][..N].copy_from_slice(&scratch[codec.slot(a.row0 + r, a.col0 + c)]);
                 }
             }
         }
@@ -165,44 +164,76 @@ fn tiles<L: Lane<N>, const N: usize, const M: u32>(on: Unpacking<'_>, bfp: Bfp) 
         let packed = on.tile(t);
         for r in 0..a.rows {
             let line = on.place(t, r, 0);
-            let line = &mut on.dst[line..][..a.cols * N].as_chunks_mut::<N>().0;
-            for face in a.col0 / GROUP..end.div_ceil(GROUP) {
-                let left = face * GROUP;
+            let line = on.dst[line..][..a.cols * N].as_chunks_mut::<N>().0;
+            for left in (a.col0 / GROUP * GROUP..end).step_by(GROUP) {
                 let group = tile.slot(a.row0 + r, left) / GROUP;
-                let values = decode::<M>(bfp, compat, packed, codec.header_bytes(), group);
                 let (from, to) = (left.max(a.col0), (left + GROUP).min(end));
-                let out = &mut line[from - a.col0..to - a.col0];
-                if let Ok(out) = <&mut [_; GROUP]>::try_from(&mut *out) {
-                    put::<L, N>(&values, out);
-                } else {
-                    put::<L, N>(&values[from - left..], out);
-                }
+                groups.decode::<L, N>(packed, group, from - left, &mut line[from - a.col0..to - a.col0]);
             }
         }
     }
 }
 
-#[inline(always)]
-fn put<L: Lane<N>, const N: usize>(values: &[u32], out: &mut [[MaybeUninit<u8>; N]]) {
-    for (out, bits) in out.iter_mut().zip(values) {
-        *out = L::narrow(*bits).map(MaybeUninit::new);
+/// How the groups of a packed tile decode.
+struct Groups<const M: u32> {
+    bfp: Bfp,
+    compat: bool,
+    header: usize,
+}
+
+impl<const M: u32> Groups<M> {
+    /// Decodes elements `first`.. of a group until `out` is full.
+    #[inline(always)]
+    fn decode<L: Lane<N>, const N: usize>(
+        &self,
+        packed: &[u8],
+        group: usize,
+        first: usize,
+        out: &mut [[MaybeUninit<u8>; N]],
+    ) {
+        let size = GROUP * (M as usize + 1) / 8;
+        let (shared, codes) = (packed[group], load::<M>(&packed[self.header + group * size..][..size]));
+        match (self.scale(shared), <&mut [_; GROUP]>::try_from(&mut *out)) {
+            (Some(scale), Ok(out)) => put::<L, N>(&scaled::<M>(&codes, scale), out),
+            (Some(scale), Err(_)) => put::<L, N>(&scaled::<M>(&codes, scale)[first..], out),
+            (None, _) => self.by_the_rule::<L, N>(&codes[first..], shared, out),
+        }
+    }
+
+    /// The scale under which a group's values are its magnitudes times the scale; `None` where they are not.
+    #[inline(always)]
+    fn scale(&self, shared: u8) -> Option<f32> {
+        // The exponent field of 2^(shared - bias - (M - 1)); -5 at the least, which is a subnormal.
+        let field = i32::from(shared) + if self.bfp.narrow { 112 } else { 0 } - (M as i32 - 1);
+        // Where normalising neither underflows nor reaches exponent 255 the library is exact; elsewhere its quirk counts.
+        let quirk = self.compat && !(7..=if self.bfp.narrow { 142 } else { 254 }).contains(&shared);
+        // Finite scales only, so that zero times the scale is zero.
+        let bits = if field > 0 { (field as u32) << 23 } else { 1 << (22 + field) };
+        (!quirk && field <= 254).then(|| f32::from_bits(bits))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn by_the_rule<L: Lane<N>, const N: usize>(
+        &self,
+        codes: &[u8],
+        shared: u8,
+        out: &mut [[MaybeUninit<u8>; N]],
+    ) {
+        for (out, &code) in out.iter_mut().zip(codes) {
+            let value = if self.compat {
+                self.bfp.unpack_compat(code, shared)
+            } else {
+                self.bfp.unpack(code, shared)
+            };
+            *out = L::narrow(value.to_bits()).map(MaybeUninit::new);
+        }
     }
 }
 
-/// The values of a group, as binary32 bits.
+/// The values of a group under a finite scale, as binary32 bits.
 #[inline(always)]
-fn decode<const M: u32>(bfp: Bfp, compat: bool, packed: &[u8], header: usize, group: usize) -> [u32; GROUP] {
-    let (shared, size) = (packed[group], GROUP * (M as usize + 1) / 8);
-    let codes = load::<M>(&packed[header + group * size..][..size]);
-    // The exponent field of the scale 2^(shared - bias - (M - 1)); -5 at the least, which is a subnormal.
-    let field = i32::from(shared) + if bfp.narrow { 112 } else { 0 } - (M as i32 - 1);
-    // Where normalising neither underflows nor reaches exponent 255 the library is exact; elsewhere its quirk counts.
-    let quirk = compat && !(7..=if bfp.narrow { 142 } else { 254 }).contains(&shared);
-    // Finite scales only, so that zero times the scale is zero.
-    if quirk || field > 254 {
-        return by_the_rule(bfp, compat, codes, shared);
-    }
-    let scale = f32::from_bits(if field > 0 { (field as u32) << 23 } else { 1 << (22 + field) });
+fn scaled<const M: u32>(codes: &[u8; GROUP], scale: f32) -> [u32; GROUP] {
     let mut values = [0; GROUP];
     for (value, code) in values.iter_mut().zip(codes) {
         let magnitude = i32::from(code & ((1 << M) - 1)) as f32;
@@ -211,11 +242,11 @@ fn decode<const M: u32>(bfp: Bfp, compat: bool, packed: &[u8], header: usize, gr
     values
 }
 
-#[cold]
-#[inline(never)]
-fn by_the_rule(bfp: Bfp, compat: bool, codes: [u8; GROUP], shared: u8) -> [u32; GROUP] {
-    codes
-        .map(|code| if compat { bfp.unpack_compat(code, shared) } else { bfp.unpack(code, shared) }.to_bits())
+#[inline(always)]
+fn put<L: Lane<N>, const N: usize>(values: &[u32], out: &mut [[MaybeUninit<u8>; N]]) {
+    for (out, bits) in out.iter_mut().zip(values) {
+        *out = L::narrow(*bits).map(MaybeUninit::new);
+    }
 }
 
 /// The codes of M + 1 bits of a group, a byte each; bits above a code are not cleared.
