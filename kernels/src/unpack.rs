@@ -142,13 +142,15 @@ fn to_any<const M: u32>(on: Unpacking<'_>, bfp: Bfp) {
 fn tiles<L: Lane<N>, const N: usize, const M: u32>(on: Unpacking<'_>, bfp: Bfp) {
     let a = on.args;
     let (codec, tile) = (on.codec, on.codec.tile());
-    let groups = Groups::<M> { bfp, compat: codec.options().compat_unpack, header: codec.header_bytes() };
+    let groups = Groups::<M> { bfp, compat: codec.options().compat_unpack };
+    let mut bytes = [0; TileShape::MAX_ELEMENTS];
     if codec.options().transposed || a.dst_col != N as isize {
         let mut scratch = [[MaybeUninit::new(0); N]; TileShape::MAX_ELEMENTS];
         for t in 0..a.tiles {
-            let packed = on.tile(t);
+            let (exponents, packed) = on.tile(t).split_at(codec.header_bytes());
+            let codes = spread::<M>(packed, &mut bytes);
             for (g, out) in scratch[..tile.elements()].chunks_exact_mut(GROUP).enumerate() {
-                groups.decode::<L, N>(packed, g, 0, out);
+                groups.decode::<L, N>(exponents, codes, g, 0, out);
             }
             for r in 0..a.rows {
                 for c in 0..a.cols {
@@ -161,14 +163,21 @@ fn tiles<L: Lane<N>, const N: usize, const M: u32>(on: Unpacking<'_>, bfp: Bfp) 
     }
     let end = a.col0 + a.cols;
     for t in 0..a.tiles {
-        let packed = on.tile(t);
+        let (exponents, packed) = on.tile(t).split_at(codec.header_bytes());
+        let codes = spread::<M>(packed, &mut bytes);
         for r in 0..a.rows {
             let line = on.place(t, r, 0);
             let line = on.dst[line..][..a.cols * N].as_chunks_mut::<N>().0;
             for left in (a.col0 / GROUP * GROUP..end).step_by(GROUP) {
                 let group = tile.slot(a.row0 + r, left) / GROUP;
                 let (from, to) = (left.max(a.col0), (left + GROUP).min(end));
-                groups.decode::<L, N>(packed, group, from - left, &mut line[from - a.col0..to - a.col0]);
+                groups.decode::<L, N>(
+                    exponents,
+                    codes,
+                    group,
+                    from - left,
+                    &mut line[from - a.col0..to - a.col0],
+                );
             }
         }
     }
@@ -178,7 +187,6 @@ fn tiles<L: Lane<N>, const N: usize, const M: u32>(on: Unpacking<'_>, bfp: Bfp) 
 struct Groups<const M: u32> {
     bfp: Bfp,
     compat: bool,
-    header: usize,
 }
 
 impl<const M: u32> Groups<M> {
@@ -186,16 +194,16 @@ impl<const M: u32> Groups<M> {
     #[inline(always)]
     fn decode<L: Lane<N>, const N: usize>(
         &self,
-        packed: &[u8],
+        exponents: &[u8],
+        codes: &[u8],
         group: usize,
         first: usize,
         out: &mut [[MaybeUninit<u8>; N]],
     ) {
-        let size = GROUP * (M as usize + 1) / 8;
-        let (shared, codes) = (packed[group], load::<M>(&packed[self.header + group * size..][..size]));
+        let (shared, codes) = (exponents[group], &codes.as_chunks().0[group]);
         match (self.scale(shared), <&mut [_; GROUP]>::try_from(&mut *out)) {
-            (Some(scale), Ok(out)) => put::<L, N>(&scaled::<M>(&codes, scale), out),
-            (Some(scale), Err(_)) => put::<L, N>(&scaled::<M>(&codes, scale)[first..], out),
+            (Some(scale), Ok(out)) => put::<L, N>(&scaled::<M>(codes, scale), out),
+            (Some(scale), Err(_)) => put::<L, N>(&scaled::<M>(codes, scale)[first..], out),
             (None, _) => self.by_the_rule::<L, N>(&codes[first..], shared, out),
         }
     }
@@ -249,25 +257,24 @@ fn put<L: Lane<N>, const N: usize>(values: &[u32], out: &mut [[MaybeUninit<u8>; 
     }
 }
 
-/// The codes of M + 1 bits of a group, a byte each; bits above a code are not cleared.
+/// The codes of M + 1 bits of a whole tile, a byte each; bits above a code are not cleared.
 #[inline(always)]
-fn load<const M: u32>(bytes: &[u8]) -> [u8; GROUP] {
-    let mut codes = [0; GROUP];
+fn spread<'a, const M: u32>(packed: &'a [u8], bytes: &'a mut [u8; TileShape::MAX_ELEMENTS]) -> &'a [u8] {
     match M {
-        7 => codes.copy_from_slice(bytes),
+        7 => return packed,
         3 => {
-            for (pair, &byte) in codes.as_chunks_mut::<2>().0.iter_mut().zip(bytes) {
+            for (pair, &byte) in bytes.as_chunks_mut::<2>().0.iter_mut().zip(packed) {
                 *pair = (u16::from(byte) | u16::from(byte) << 4).to_le_bytes();
             }
         }
         _ => {
-            for (quad, &byte) in codes.as_chunks_mut::<4>().0.iter_mut().zip(bytes) {
+            for (quad, &byte) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(packed) {
                 let w = u32::from(byte);
                 *quad = (w | w << 6 | w << 12 | w << 18).to_le_bytes();
             }
         }
     }
-    codes
+    bytes
 }
 
 /// Each element is [`BlockCodec::decode_at`], converted.
