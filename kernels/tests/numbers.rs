@@ -7,7 +7,7 @@ use tilewright_kernels::Number::{self, *};
 fn table(number: Number) -> Vec<(f64, u64)> {
     let (fraction, bias, codes, overflow) = match number {
         F16 => (10, 15, 0x7C00, 0x7C00),
-        Bf16 => (7, 127, 0x7F80, 0x7FF80 >> 4 & 0x7F80),
+        Bf16 => (7, 127, 0x7F80, 0x7F80),
         E4M3 => (3, 7, 0x7F, 0x7F),
         E5M2 => (2, 15, 0x7C, 0x7C),
         TtE4M3 => (3, 7, 0x78, 0x77),
@@ -38,7 +38,7 @@ fn nearest(table: &[(f64, u64)], magnitude: f64, away: bool) -> u64 {
     }
     let (low, low_code) = table[above - 1];
     let (to_low, to_high) = (magnitude - low, high - magnitude);
-    if to_low < to_high || to_low == to_high && !away && above % 2 == 1 { low_code } else { high_code }
+    if to_low < to_high || to_low == to_high && !away && low_code % 2 == 0 { low_code } else { high_code }
 }
 
 /// Every finite value of f16 and bf16, and f32 values at and around the middles between neighbours of `table`.
@@ -165,7 +165,7 @@ fn sen169_keeps_halves_that_fit() {
     for (value, code) in
         [(0.00390625, 11776), (1e-5, 7327), (0.000347222, 9944), (1.0, 0x3E00), (65504.0, 47 << 9)]
     {
-        assert_eq!(F16.convert(Sen169, F16.encode(value)), code, "{value}");
+        assert_eq!(Sen169.encode(value), code, "{value}");
     }
 }
 
