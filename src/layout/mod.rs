@@ -413,12 +413,20 @@ impl Layout {
         let grain = self.grain();
         let mut out = Vec::new();
         let offset = self.offset as u64;
-        let mut push = |at: u64, loops: &[(u64, i64)], bytes: u64| {
-            let (unit, at) = (at / self.space.unit_bytes, at % self.space.unit_bytes);
-            let steps = loops.iter().map(|&(n, step)| (n, self.split(step)));
-            let run = (bytes / grain, [0, grain as i64, 0]);
-            let piece = Piece { at: [unit as i64, at as i64, 0], loops: steps.chain([run]).collect() };
-            out.push(piece);
+        let unit_bytes = self.space.unit_bytes;
+        let mut push = |mut at: u64, loops: &[(u64, i64)], mut bytes: u64| {
+            // The rest of a unit, then whole units.
+            while bytes > 0 {
+                let (unit, byte) = (at / unit_bytes, at % unit_bytes);
+                let run = if byte == 0 { bytes.min(unit_bytes) } else { bytes.min(unit_bytes - byte) };
+                let units = if byte == 0 { (bytes / run).max(1) } else { 1 };
+                let steps = loops.iter().map(|&(n, step)| (n, self.split(step)));
+                let inner = [(units, [1, 0, 0]), (run / grain, [0, grain as i64, 0])];
+                let piece = Piece { at: [unit as i64, byte as i64, 0], loops: steps.chain(inner).collect() };
+                out.push(piece);
+                at += units * run;
+                bytes -= units * run;
+            }
         };
         if offset > 0 {
             push(0, &[], offset);
