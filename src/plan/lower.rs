@@ -18,19 +18,20 @@ const MAX_FOLLOWED: u64 = 1 << 20;
 pub(crate) fn lower(src: &Layout, dst: &Layout) -> Result<Vec<Nest>> {
     let mut nests = Vec::new();
     if src.elements() > 0 {
-        let moves = moves(src, dst)?;
+        let moves = upward(moves(src, dst)?)?;
         if matches!(dst.format(), Format::Block(_)) {
             nests = tiles(moves, dst)?;
         } else {
             nests = nested(moves, dst)?.into_iter().map(|p| nest(p, Leaf::Element, dst)).collect();
         }
     }
-    for piece in dst.padding()? {
-        let at = std::array::from_fn(|k| if k < 3 { 0 } else { piece.at[k - 3] });
-        let wide = |s: Addr| [0, 0, 0, s[0], s[1], s[2]];
-        let loops = piece.loops.iter().map(|&(n, s)| (n, wide(s))).collect();
-        nests.push(nest(Piece { at, loops }, Leaf::Fill, dst));
-    }
+    let wide = |s: Addr| [0, 0, 0, s[0], s[1], s[2]];
+    let fill = |p: Piece<3>| {
+        let loops = p.loops.iter().map(|&(n, s)| (n, wide(s))).collect();
+        Piece { at: wide(p.at), loops }
+    };
+    let fills = upward(dst.padding()?.into_iter().map(fill).collect())?;
+    nests.extend(fills.into_iter().map(|p| nest(p, Leaf::Fill, dst)));
     limit(nests.len())?;
     nests.sort_by_key(|n| dst.linear(self::dst(n.at)));
     Ok(nests)
@@ -130,6 +131,31 @@ fn side(layout: &Layout, group: &[usize]) -> Result<(Addr, Stair<3>)> {
         }))
         .1,
     ))
+}
+
+/// The same pieces with loops that step upward in the destination: one that steps downward is turned round, one
+/// that does both, say a unit up and some bytes down, is taken apart.
+fn upward(pieces: Vec<Piece<6>>) -> Result<Vec<Piece<6>>> {
+    let mut out = Vec::with_capacity(pieces.len());
+    let mut work = pieces;
+    while let Some(mut piece) = work.pop() {
+        limit(out.len() + work.len())?;
+        for (n, step) in &mut piece.loops {
+            if dst(*step).iter().all(|&s| s <= 0) {
+                piece.at = add(piece.at, step.map(|s| s * (*n as i64 - 1)));
+                *step = step.map(|s| -s);
+            }
+        }
+        let Some(i) = piece.loops.iter().position(|&(_, s)| dst(s).iter().any(|&s| s < 0)) else {
+            out.push(piece);
+            continue;
+        };
+        let (n, step) = piece.loops.remove(i);
+        limit(n.min(1 << 32) as usize)?;
+        let turn = |k| Piece { at: add(piece.at, step.map(|s| s * k)), loops: piece.loops.clone() };
+        work.extend((0..n as i64).map(turn));
+    }
+    Ok(out)
 }
 
 /// The same moves with loops that nest in the destination: a loop whose turns fall between those of another
