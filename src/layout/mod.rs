@@ -6,6 +6,8 @@
 
 pub mod affine;
 pub(crate) mod axis;
+#[cfg(test)]
+pub(crate) mod coverage;
 mod place;
 pub(crate) mod stair;
 
@@ -413,19 +415,25 @@ impl Layout {
         let grain = self.grain();
         let mut out = Vec::new();
         let offset = self.offset as u64;
-        let unit_bytes = self.space.unit_bytes;
-        let mut push = |mut at: u64, loops: &[(u64, i64)], mut bytes: u64| {
-            // The rest of a unit, then whole units.
-            while bytes > 0 {
-                let (unit, byte) = (at / unit_bytes, at % unit_bytes);
-                let run = if byte == 0 { bytes.min(unit_bytes) } else { bytes.min(unit_bytes - byte) };
-                let units = if byte == 0 { (bytes / run).max(1) } else { 1 };
-                let steps = loops.iter().map(|&(n, step)| (n, self.split(step)));
-                let inner = [(units, [1, 0, 0]), (run / grain, [0, grain as i64, 0])];
-                let piece = Piece { at: [unit as i64, byte as i64, 0], loops: steps.chain(inner).collect() };
-                out.push(piece);
-                at += units * run;
-                bytes -= units * run;
+        let size = self.space.unit_bytes;
+        let mut push_within = |at: u64, loops: &[(u64, Addr)], bytes: u64| {
+            let steps = loops.iter().copied().chain([(bytes / grain, [0, grain as i64, 0])]);
+            out.push(Piece { at: [(at / size) as i64, (at % size) as i64, 0], loops: steps.collect() });
+        };
+        // A run that passes the end of a unit is its rest, whole units, and the beginning of another.
+        let mut push = |at: u64, loops: &[(u64, i64)], bytes: u64| {
+            let mut steps: Vec<(u64, Addr)> = loops.iter().map(|&(n, step)| (n, self.split(step))).collect();
+            let end = at + bytes;
+            let (head, tail) = (at.next_multiple_of(size).min(end), (end / size * size).max(at));
+            if head > at {
+                push_within(at, &steps, head - at);
+            }
+            if end > tail && tail >= head {
+                push_within(tail, &steps, end - tail);
+            }
+            if tail > head {
+                steps.push(((tail - head) / size, [1, 0, 0]));
+                push_within(head, &steps, size);
             }
         };
         if offset > 0 {

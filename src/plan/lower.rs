@@ -18,7 +18,7 @@ const MAX_FOLLOWED: u64 = 1 << 20;
 pub(crate) fn lower(src: &Layout, dst: &Layout) -> Result<Vec<Nest>> {
     let mut nests = Vec::new();
     if src.elements() > 0 {
-        let moves = upward(moves(src, dst)?)?;
+        let moves = moves(src, dst)?;
         if matches!(dst.format(), Format::Block(_)) {
             nests = tiles(moves, dst)?;
         } else {
@@ -26,12 +26,11 @@ pub(crate) fn lower(src: &Layout, dst: &Layout) -> Result<Vec<Nest>> {
         }
     }
     let wide = |s: Addr| [0, 0, 0, s[0], s[1], s[2]];
-    let fill = |p: Piece<3>| {
-        let loops = p.loops.iter().map(|&(n, s)| (n, wide(s))).collect();
-        Piece { at: wide(p.at), loops }
-    };
-    let fills = upward(dst.padding()?.into_iter().map(fill).collect())?;
-    nests.extend(fills.into_iter().map(|p| nest(p, Leaf::Fill, dst)));
+    let fills = dst.padding()?.into_iter().map(|piece| Piece {
+        at: wide(piece.at),
+        loops: piece.loops.iter().map(|&(n, s)| (n, wide(s))).collect(),
+    });
+    nests.extend(nested(fills.collect(), dst)?.into_iter().map(|p| nest(p, Leaf::Fill, dst)));
     limit(nests.len())?;
     nests.sort_by_key(|n| dst.linear(self::dst(n.at)));
     Ok(nests)
@@ -133,44 +132,26 @@ fn side(layout: &Layout, group: &[usize]) -> Result<(Addr, Stair<3>)> {
     ))
 }
 
-/// The same pieces with loops that step upward in the destination: one that steps downward is turned round, one
-/// that does both, say a unit up and some bytes down, is taken apart.
-fn upward(pieces: Vec<Piece<6>>) -> Result<Vec<Piece<6>>> {
-    let mut out = Vec::with_capacity(pieces.len());
-    let mut work = pieces;
-    while let Some(mut piece) = work.pop() {
-        limit(out.len() + work.len())?;
-        for (n, step) in &mut piece.loops {
-            if dst(*step).iter().all(|&s| s <= 0) {
-                piece.at = add(piece.at, step.map(|s| s * (*n as i64 - 1)));
-                *step = step.map(|s| -s);
-            }
-        }
-        let Some(i) = piece.loops.iter().position(|&(_, s)| dst(s).iter().any(|&s| s < 0)) else {
-            out.push(piece);
-            continue;
-        };
-        let (n, step) = piece.loops.remove(i);
-        limit(n.min(1 << 32) as usize)?;
-        let turn = |k| Piece { at: add(piece.at, step.map(|s| s * k)), loops: piece.loops.clone() };
-        work.extend((0..n as i64).map(turn));
-    }
-    Ok(out)
-}
-
-/// The same moves with loops that nest in the destination: a loop whose turns fall between those of another
-/// is taken apart.
+/// The same pieces with loops that go upward and nest in the destination: a loop whose turns fall between those
+/// of another, or that goes up in units and down in bytes, is taken apart.
 fn nested(moves: Vec<Piece<6>>, layout: &Layout) -> Result<Vec<Piece<6>>> {
     let mut out = Vec::with_capacity(moves.len());
     let mut work = moves;
     while let Some(mut piece) = work.pop() {
         limit(out.len() + work.len())?;
         piece.loops.retain(|l| l.0 > 1);
+        for (n, step) in &mut piece.loops {
+            if layout.linear(dst(*step)) < 0 {
+                let way = step.map(|s| s * (*n as i64 - 1));
+                piece.at = add(piece.at, way);
+                *step = step.map(|s| -s);
+            }
+        }
         piece.loops.sort_by_key(|&(_, s)| layout.linear(dst(s)));
         let mut extent = layout.grain() as i64;
         let interleaved = piece.loops.iter().position(|&(n, s)| {
             let step = layout.linear(dst(s));
-            let meets = step < extent;
+            let meets = step < extent || s[3] < 0 || s[4] < 0;
             extent += (n as i64 - 1) * step;
             meets
         });

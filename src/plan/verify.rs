@@ -46,38 +46,6 @@ impl Set {
         self.at + self.extent()
     }
 
-    /// Its parts before and behind a byte inside of it.
-    fn split(self, at: i128, work: &mut usize) -> Result<Vec<Set>> {
-        let (mut out, mut queue) = (Vec::new(), vec![self]);
-        while let Some(set) = queue.pop() {
-            *work += 1;
-            if *work > MAX_WORK {
-                return Err(refuse("V1", "the nests interleave without a period"));
-            }
-            if set.end() <= at || set.at >= at {
-                out.push(set);
-                continue;
-            }
-            let Some(&(n, step)) = set.loops.first() else {
-                let head = at - set.at;
-                out.push(Set { bytes: head, ..set.clone() });
-                out.push(Set { at, bytes: set.bytes - head, loops: vec![] });
-                continue;
-            };
-            // Turns wholly before, the first that is not, and those after it.
-            let turn = set.turn();
-            let before = ((at - turn.end()).div_euclid(step) + 1).clamp(0, n - 1);
-            for (from, to) in [(0, before), (before, before + 1), (before + 1, n)] {
-                if from < to {
-                    let mut loops = set.loops.clone();
-                    loops[0].0 = to - from;
-                    queue.push(Set { at: set.at + from * step, loops, bytes: set.bytes }.tidy());
-                }
-            }
-        }
-        Ok(out)
-    }
-
     /// The part of one turn of the outermost loop.
     fn turn(&self) -> Set {
         Set { at: self.at, loops: self.loops[1..].to_vec(), bytes: self.bytes }
@@ -176,6 +144,31 @@ fn interleaved(sets: Vec<Set>, lo: i128, hi: i128, work: &mut usize) -> Result<(
     if period == 0 {
         return Err(refuse("V1", format!("two runs meet in {lo}..{hi}")));
     }
+    // A turn that straddles two periods repeats by chance, not because the layout does: take it apart.
+    let straddles = |s: &Set| {
+        s.loops.first().is_some_and(|l| l.1 == period)
+            && (s.at - lo).rem_euclid(period) + s.turn().extent() > period
+    };
+    if sets.iter().any(straddles) {
+        let mut apart = Vec::new();
+        for set in sets {
+            if !straddles(&set) {
+                apart.push(set);
+                continue;
+            }
+            let n = set.loops[0].0;
+            *work += usize::try_from(n).unwrap_or(MAX_WORK).min(MAX_WORK);
+            if *work >= MAX_WORK {
+                return Err(refuse("V1", format!("turns of {period} bytes meet in {lo}..{hi}")));
+            }
+            apart.extend((0..n).map(|k| {
+                let mut turn = set.turn();
+                turn.at += k * period;
+                turn
+            }));
+        }
+        return cover(apart, lo, hi, work);
+    }
     // Each set as turns of the period: first and end turn, and what is written in one.
     let mut turns: Vec<(i128, i128, Set)> = Vec::new();
     let mut queue = sets;
@@ -191,14 +184,7 @@ fn interleaved(sets: Vec<Set>, lo: i128, hi: i128, work: &mut usize) -> Result<(
         };
         match set.loops.first().copied() {
             Some((n, step)) if step == period => {
-                // A turn that reaches into the next period is two, a period apart.
-                for part in set.turn().split(lo + (first + 1) * period, work)? {
-                    let first = (part.at - lo).div_euclid(period);
-                    if (part.end() - 1 - lo).div_euclid(period) != first {
-                        return Err(refuse("V1", format!("turns of {period} bytes meet in {lo}..{hi}")));
-                    }
-                    turns.push((first, first + n, Set { at: part.at - lo - first * period, ..part }));
-                }
+                turns.push((first, first + n, local(set.turn())));
             }
             _ if (set.end() - 1 - lo).div_euclid(period) == first => {
                 turns.push((first, first + 1, local(set)))

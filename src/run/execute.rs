@@ -77,6 +77,14 @@ impl Plan {
         Ok(written(destination))
     }
 
+    /// [`Plan::execute`] with the caller's threads.
+    ///
+    /// # Errors
+    /// As [`Plan::execute_on`].
+    pub fn run_on(&self, executor: &dyn Executor, source: &[u8], destination: &mut [u8]) -> Result<()> {
+        self.execute_on(executor, source, writable(destination)).map(|_| ())
+    }
+
     /// Produces one range of the destination alone: `out` holds just these bytes.
     ///
     /// The range begins and ends on multiples of [`Plan::granule`].
