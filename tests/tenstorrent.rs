@@ -738,3 +738,51 @@ fn large_tensors_plan_in_a_few_nests() {
     );
     compile(&metal("(d0, d1) -> (d0, d1)", "8x8", "512x32x!ttcore.tile<32 x 32, u16>"), &[131_000, 8100]);
 }
+
+#[test]
+fn large_block_tensors_plan_in_a_few_nests() {
+    let compile = |text: &str, shape: &[u64]| {
+        let plan = compile_blocks(text, shape).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let lines = plan.to_string().lines().count();
+        assert!(lines < 120, "{lines} lines\n{plan}");
+    };
+    compile("ttnn(dtype=bfloat8_b, layout=TILE, tile=(32, 32))", &[40_000, 2000, 100]);
+    compile("ttnn(dtype=bfloat8_b, layout=TILE, tile=(16, 32), transpose_tile=True)", &[131_071, 8191]);
+    compile(
+        "ttnn(dtype=bfloat4_b, layout=TILE, tile=(32, 32), memory=INTERLEAVED, banks=12, alignment=64)",
+        &[3, 13_107, 8191],
+    );
+    let halves =
+        metal("(d0, d1, d2) -> (d0 * 2000 + d1, d2)", "8x8", "1563x4x!ttcore.tile<32 x 32, bfp_bf8>");
+    compile(&halves, &[200, 2000, 1000]);
+}
+
+/// The plan of packing dense f32.
+fn compile_blocks(text: &str, shape: &[u64]) -> Result<Plan, Error> {
+    let tensor = Tensor { shape: shape.to_vec(), dtype: DType::F32 };
+    let to = match text.parse()? {
+        Descriptor::Metal(d) => d.to_layout(&tensor, &Placement::default())?,
+        Descriptor::Ttnn(d) => d.to_layout(&tensor, &Placement::default())?,
+        _ => unreachable!("{text}"),
+    };
+    let dense = Memref { shape: shape.to_vec(), dtype: DType::F32, strides: None, offset: 0 };
+    let dense = dense.to_layout(&tensor, &Placement::default())?;
+    Plan::compile(&dense, &to, &Options::default())
+}
+
+#[test]
+fn moves_that_share_block_tiles_are_packed_once() {
+    // Bumped strides put the ends of several batches into one tile; every plan passes its verifier.
+    let mut dice = Dice(9);
+    for _ in 0..400 {
+        let shape: Vec<u64> = (0..3).map(|_| dice.pick(&[1, 2, 3, 5, 8, 19, 40])).collect();
+        let inner = shape[1] + dice.pick(&[0, 1, 4, 9]);
+        let grid = [dice.pick(&[1, 1, 2, 3]), dice.pick(&[1, 2])];
+        let (rows, cols) = (dice.pick(&[4, 8, 16, 32]), dice.pick(&[16, 32]));
+        let extents = [(shape[0] - 1) * inner + shape[1], shape[2]];
+        let tiles = |k: usize, size: u64| extents[k].div_ceil(grid[k]).div_ceil(size);
+        let memref = format!("{}x{}x!ttcore.tile<{rows} x {cols}, bfp_bf8>", tiles(0, rows), tiles(1, cols));
+        let text = metal(&format!("(d0, d1, d2) -> (d0 * {inner} + d1, d2)"), &join(&grid, "x"), &memref);
+        compile_blocks(&text, &shape).unwrap_or_else(|e| panic!("{text} of {shape:?}: {e}"));
+    }
+}
