@@ -52,25 +52,28 @@ pub(super) fn tiles(pieces: Vec<Piece<6>>, layout: &Layout) -> Result<Vec<Nest>>
     Ok(nests)
 }
 
-/// Loops inside of a tile, and loops upward from tile to tile. A loop that does both is taken apart.
+/// Loops inside of a tile, and loops upward from tile to tile. A loop that does both is taken apart, as is one that goes
+/// up in units and down in bytes.
 fn split(pieces: Vec<Piece<6>>, layout: &Layout) -> Result<Vec<Move>> {
     let mut out = Vec::with_capacity(pieces.len());
     let mut work = pieces;
     while let Some(mut piece) = work.pop() {
         limit(out.len() + work.len())?;
-        let mixed = |&(_, s): &(u64, Both)| s[5] != 0 && (s[3], s[4]) != (0, 0);
+        for (n, step) in &mut piece.loops {
+            if layout.linear(dst(*step)) < 0 {
+                piece.at = add(piece.at, scale(*step, *n as i64 - 1));
+                *step = scale(*step, -1);
+            }
+        }
+        let mixed = |&(n, s): &(u64, Both)| {
+            n > 1 && ((s[5] != 0 && (s[3], s[4]) != (0, 0)) || s[3] < 0 || s[4] < 0)
+        };
         if let Some(i) = piece.loops.iter().position(mixed) {
             let (n, step) = piece.loops.remove(i);
             limit(n.min(1 << 32) as usize)?;
             let turn = |k| Piece { at: add(piece.at, scale(step, k as i64)), loops: piece.loops.clone() };
             work.extend((0..n).map(turn));
             continue;
-        }
-        for (n, step) in &mut piece.loops {
-            if layout.linear(dst(*step)) < 0 {
-                piece.at = add(piece.at, scale(*step, *n as i64 - 1));
-                *step = scale(*step, -1);
-            }
         }
         let loops = piece.loops.into_iter().filter(|l| l.0 > 1).map(|(n, step)| Loop { n, step });
         let (inner, mut outer): (Vec<Loop>, Vec<Loop>) = loops.partition(|l| l.step[5] != 0);
