@@ -25,16 +25,8 @@ fn numbers() -> impl Strategy<Value = Vec<u32>> {
     prop::collection::vec(any::<u32>(), 48)
 }
 
-const DTYPES: [DType; 8] = [
-    DType::F32,
-    DType::Bf16,
-    DType::F16,
-    DType::I32,
-    DType::U16,
-    DType::U8,
-    DType::F64,
-    DType::I64,
-];
+const DTYPES: [DType; 8] =
+    [DType::F32, DType::Bf16, DType::F16, DType::I32, DType::U16, DType::U8, DType::F64, DType::I64];
 
 /// The most bytes of a layout that is followed element by element.
 const MOST: u64 = 400 << 10;

@@ -24,10 +24,8 @@ pub(super) fn align(pieces: Vec<Piece<6>>, layout: &Layout) -> Result<Vec<Piece<
     let moves = split(pieces, layout)?;
     let mut aligner = Aligner { layout, work: 0, out: Vec::new() };
     aligner.align(moves, 0)?;
-    let piece = |m: Move| Piece {
-        at: m.at,
-        loops: m.outer.iter().chain(&m.inner).map(|l| (l.n, l.step)).collect(),
-    };
+    let piece =
+        |m: Move| Piece { at: m.at, loops: m.outer.iter().chain(&m.inner).map(|l| (l.n, l.step)).collect() };
     Ok(aligner.out.into_iter().map(piece).collect())
 }
 
@@ -65,9 +63,8 @@ fn split(pieces: Vec<Piece<6>>, layout: &Layout) -> Result<Vec<Move>> {
                 *step = scale(*step, -1);
             }
         }
-        let mixed = |&(n, s): &(u64, Both)| {
-            n > 1 && ((s[5] != 0 && (s[3], s[4]) != (0, 0)) || s[3] < 0 || s[4] < 0)
-        };
+        let mixed =
+            |&(n, s): &(u64, Both)| n > 1 && ((s[5] != 0 && (s[3], s[4]) != (0, 0)) || s[3] < 0 || s[4] < 0);
         if let Some(i) = piece.loops.iter().position(mixed) {
             let (n, step) = piece.loops.remove(i);
             limit(n.min(1 << 32) as usize)?;

@@ -103,8 +103,7 @@ pub(crate) const FAMILIES: [(&str, Family); 6] = [
 
 /// Dense, row-major.
 pub(crate) fn dense(tensor: &Tensor) -> Layout {
-    let dense =
-        Memref { shape: tensor.shape.clone(), dtype: tensor.dtype, strides: None, offset: 0 };
+    let dense = Memref { shape: tensor.shape.clone(), dtype: tensor.dtype, strides: None, offset: 0 };
     dense.to_layout(tensor, &Placement::default()).unwrap()
 }
 
