@@ -55,6 +55,13 @@ fn main() {
             kernels.copy(1, &src, 0, black_box(dst), 0, &w);
         });
     }
+    // A face of a bf16 tile per call: what a call costs.
+    let face = Window { rows: 16, cols: 32, src_row: 1024, src_col: 1, dst_row: 32, dst_col: 1 };
+    line("runs of 32 bytes, 16 a call", LEN, &mut |kernels| {
+        for at in 0..LEN / 512 {
+            kernels.copy(1, &src, at / 32 * 16384 + at % 32 * 32, black_box(&mut *dst), at * 512, &face);
+        }
+    });
     for (elem, rows, cols) in
         [(1, 512, 512), (2, 512, 256), (4, 256, 256), (8, 256, 128), (1, 496, 528), (2, 264, 488)]
     {
@@ -77,16 +84,58 @@ fn main() {
         });
     }
 
-    const LARGE: usize = 256 << 20;
-    let scratch = [7_u8; 2048];
+    const LARGE: usize = 128 << 20;
+    let src = vec![7; LARGE];
     let mut memory = Vec::new();
     let dst = aligned(&mut memory, LARGE);
-    println!("\nScratch of 2 KiB to 256 MiB, GB/s");
-    for kernels in &tables {
-        let streamed = rate(LARGE, 5, || {
-            (0..LARGE).step_by(scratch.len()).for_each(|at| kernels.stream(&scratch, dst, at));
-            kernels.fence();
+    print!("\n{:34}", "128 MiB, GB/s");
+    tables.iter().for_each(|kernels| print!("{:>8}", kernels.isa().name()));
+    println!();
+    let line = |name: &str, bytes: usize, work: &mut dyn FnMut(&Kernels)| {
+        print!("{name:34}");
+        for kernels in &tables {
+            let times = if kernels.isa() == Isa::Scalar { 1 } else { 9 };
+            print!("{:8.1}", rate(bytes, times, || work(kernels)));
+        }
+        println!();
+    };
+    let one = Window { rows: 1, cols: 1, src_row: 0, src_col: 0, dst_row: 0, dst_col: 0 };
+    line("memcpy", LARGE, &mut |kernels| kernels.copy(LARGE, &src, 0, black_box(dst), 0, &one));
+    line("streamed, 2 KiB a call", LARGE, &mut |kernels| {
+        for at in (0..LARGE).step_by(2048) {
+            kernels.stream(&src[at..at + 2048], black_box(&mut *dst), at);
+        }
+        kernels.fence();
+    });
+    for (elem, n) in [(1, 8192), (2, 8192), (4, 4096), (8, 4096)] {
+        line(&format!("transpose of {elem} bytes, {n}x{n}"), elem * n * n, &mut |kernels| {
+            through_scratch(kernels, elem, n, &src, black_box(dst));
         });
-        println!("{:34}{streamed:8.1}", kernels.isa().name());
     }
+}
+
+/// Transposes `n` x `n` elements along the source's lines, by squares of 64 that are streamed out of a scratch.
+fn through_scratch(kernels: &Kernels, elem: usize, n: usize, src: &[u8], dst: &mut [MaybeUninit<u8>]) {
+    const SIDE: usize = 64;
+    let (line, stride) = (SIDE * elem, elem as isize);
+    let w = Window {
+        rows: SIDE,
+        cols: SIDE,
+        src_row: stride,
+        src_col: n as isize * stride,
+        dst_row: line as isize,
+        dst_col: stride,
+    };
+    let mut scratch = vec![0; SIDE * line];
+    for c in (0..n).step_by(SIDE) {
+        for r in (0..n).step_by(SIDE) {
+            // SAFETY: `copy` writes nothing but initialised bytes.
+            let uninit = unsafe { &mut *(scratch.as_mut_slice() as *mut [u8] as *mut [MaybeUninit<u8>]) };
+            kernels.copy(elem, src, (c * n + r) * elem, uninit, 0, &w);
+            for (i, line) in scratch.chunks_exact(line).enumerate() {
+                kernels.stream(line, dst, ((r + i) * n + c) * elem);
+            }
+        }
+    }
+    kernels.fence();
 }

@@ -10,6 +10,8 @@
 use crate::Isa;
 use crate::convert::Conversion;
 use crate::fill::Runs;
+#[cfg(target_arch = "x86_64")]
+use crate::isa::features;
 use crate::mem::Move;
 use crate::pack::Packing;
 use crate::unpack::Unpacking;
@@ -64,20 +66,20 @@ macro_rules! kernels {
         }
     };
 
-    (@instance $table:ident $isa:expr, $which:ident $features:tt
+    ($features:tt @instance $table:ident $isa:expr, $which:ident
         $($name:ident($($arg:ident: $ty:ty),*): $body:path, $scalar:path, $sweep:path;)*) => {
         static $table: Kernels = {
-            $(kernels!(@function $which $features $name($($arg: $ty),*), $body, $scalar);)*
+            $(kernels!($features @function $which $name($($arg: $ty),*), $body, $scalar);)*
             Kernels { isa: $isa, table: Table { $($name),* } }
         };
     };
-    (@function body [$(#[$feature:meta])*] $name:ident($($arg:ident: $ty:ty),*), $body:path, $scalar:path) => {
-        $(#[$feature])*
+    ([$($feature:literal)*] @function body $name:ident($($arg:ident: $ty:ty),*), $body:path, $scalar:path) => {
+        $(#[target_feature(enable = $feature)])*
         fn $name($($arg: $ty),*) {
             $body($($arg),*)
         }
     };
-    (@function scalar [] $name:ident($($arg:ident: $ty:ty),*), $body:path, $scalar:path) => {
+    ([] @function scalar $name:ident($($arg:ident: $ty:ty),*), $body:path, $scalar:path) => {
         fn $name($($arg: $ty),*) {
             $scalar($($arg),*)
         }
@@ -102,19 +104,12 @@ macro_rules! kernels {
     // The registry: `name(arguments): body, scalar rule, sweep;`
     ($($list:tt)*) => {
         kernels!(@table $($list)*);
-        kernels!(@instance SCALAR Isa::Scalar, scalar [] $($list)*);
-        kernels!(@instance BASE Isa::Base, body [] $($list)*);
-        // Both feature lists are those `isa` tests for.
+        kernels!([] @instance SCALAR Isa::Scalar, scalar $($list)*);
+        kernels!([] @instance BASE Isa::Base, body $($list)*);
         #[cfg(target_arch = "x86_64")]
-        kernels!(@instance V3 Isa::V3, body
-            [#[target_feature(enable = "avx2,bmi1,bmi2,f16c,fma,lzcnt,movbe,popcnt")]]
-            $($list)*);
+        features!(V3 kernels @instance V3 Isa::V3, body $($list)*);
         #[cfg(target_arch = "x86_64")]
-        kernels!(@instance V4 Isa::V4, body
-            [#[target_feature(enable = "avx2,bmi1,bmi2,f16c,fma,lzcnt,movbe,popcnt")]
-             #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512ifma,avx512vbmi")]
-             #[target_feature(enable = "avx512vbmi2,avx512vnni,avx512bitalg,avx512vpopcntdq")]]
-            $($list)*);
+        features!(V4 kernels @instance V4 Isa::V4, body $($list)*);
         kernels!(@tests $($list)*);
     };
 }

@@ -102,6 +102,7 @@ pub(crate) fn body(pattern: &[u8], runs: Runs<'_>) {
 #[cfg(test)]
 pub(crate) mod sweep {
     use super::*;
+    use crate::copy::sweep::sampled;
     use crate::mem::assume_written;
 
     /// Patterns of every path, and runs from nothing to past two lines, chained, apart, and going down.
@@ -110,7 +111,7 @@ pub(crate) mod sweep {
             let varied: Vec<u8> =
                 (0..size as u32).map(|i| (i.wrapping_mul(0x9E37_79B1) >> 24) as u8).collect();
             for pattern in [varied, vec![0xA5; size]] {
-                for len in 0..=200 {
+                for len in sampled(0, 200) {
                     for (rows, gap) in [(0, 0), (1, 0), (2, 0), (3, 0), (3, 5)] {
                         let up = (len + gap) as isize;
                         same(tested, rule, &pattern, rows, up, len);

@@ -41,7 +41,7 @@ impl Isa {
         match self {
             Isa::Scalar | Isa::Base => true,
             Isa::V3 => has_v3(),
-            Isa::V4 => has_v3() && has_v4(),
+            Isa::V4 => has_v4(),
         }
     }
 
@@ -56,23 +56,32 @@ impl Isa {
     }
 }
 
-// The features tested here and the features enabled in `dispatch` must be the same lists: that identity is what
-// makes calling a table of a level sound.
-macro_rules! detects {
-    ($name:ident: $($feature:tt)*) => {
-        #[cfg(target_arch = "x86_64")]
+/// The features of a level, handed to another macro. The one list serves the question to the processor and the
+/// instances of the kernels: that identity is what makes calling a table sound.
+macro_rules! features {
+    (V3 $then:ident $($rest:tt)*) => {
+        $then!(["avx2" "bmi1" "bmi2" "f16c" "fma" "lzcnt" "movbe" "popcnt"] $($rest)*);
+    };
+    (V4 $then:ident $($rest:tt)*) => {
+        $then!(["avx2" "bmi1" "bmi2" "f16c" "fma" "lzcnt" "movbe" "popcnt"
+            "avx512f" "avx512bw" "avx512cd" "avx512dq" "avx512vl" "avx512ifma" "avx512vbmi" "avx512vbmi2"
+            "avx512vnni" "avx512bitalg" "avx512vpopcntdq"] $($rest)*);
+    };
+}
+pub(crate) use features;
+
+macro_rules! detect {
+    ([$($feature:tt)*] $name:ident) => {
         fn $name() -> bool {
-            $(std::arch::is_x86_feature_detected!($feature))&&*
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        fn $name() -> bool {
-            false
+            #[cfg(target_arch = "x86_64")]
+            return $(std::arch::is_x86_feature_detected!($feature))&&*;
+            #[cfg(not(target_arch = "x86_64"))]
+            return false;
         }
     };
 }
-detects!(has_v3: "avx2" "bmi1" "bmi2" "f16c" "fma" "lzcnt" "movbe" "popcnt");
-detects!(has_v4: "avx512f" "avx512bw" "avx512cd" "avx512dq" "avx512vl" "avx512ifma" "avx512vbmi" "avx512vbmi2"
-    "avx512vnni" "avx512bitalg" "avx512vpopcntdq");
+features!(V3 detect has_v3);
+features!(V4 detect has_v4);
 
 #[cfg(test)]
 mod tests {

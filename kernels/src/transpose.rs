@@ -21,10 +21,10 @@ pub(crate) fn attempt(on: Move<'_>) -> Result<(), Move<'_>> {
         return Err(on.swapped());
     }
     match on.elem() {
-        1 => on.blocks(|lines| interleaved::<u8x16, 16>(lines, 4)),
-        2 => on.blocks(|lines| u16x8::transpose(lines.map(bytemuck::cast)).map(bytemuck::cast)),
-        4 => on.blocks(|lines| interleaved::<u32x4, 4>(lines, 2)),
-        8 => on.blocks(|lines| interleaved::<u64x2, 2>(lines, 1)),
+        1 => on.blocks(|lines| cast(round(round(round(round(cast::<_, u8x16, 16>(lines))))))),
+        2 => on.blocks(|lines| cast(u16x8::transpose(cast(lines)))),
+        4 => on.blocks(|lines| cast(round(round(cast::<_, u32x4, 4>(lines))))),
+        8 => on.blocks(|lines| cast(round(cast::<_, u64x2, 2>(lines)))),
         _ => return Err(on),
     }
     Ok(())
@@ -56,19 +56,22 @@ impl Interleave for u64x2 {
     }
 }
 
-/// Transposes `B` lines of `B` lanes, `B` being 2 to the `rounds`.
+/// One of the rounds of a transpose of `B` lines of `B` lanes, which takes log2 of `B` of them.
 ///
 /// A lane's number is the bits of its line followed by the bits of its place in the line. Interleaving line i with
 /// line i + B/2 into lines 2i and 2i + 1 rotates these bits left by one; after as many rounds as the line has bits,
 /// line and place have changed sides.
 #[inline(always)]
-fn interleaved<L: Interleave, const B: usize>(lines: [[u8; LINE]; B], rounds: u32) -> [[u8; LINE]; B] {
-    let mut lines: [L; B] = lines.map(bytemuck::cast);
-    for _ in 0..rounds {
-        let before = lines;
-        for i in 0..B / 2 {
-            (lines[2 * i], lines[2 * i + 1]) = before[i].interleave(before[i + B / 2]);
-        }
+fn round<L: Interleave, const B: usize>(before: [L; B]) -> [L; B] {
+    let mut lines = before;
+    for i in 0..B / 2 {
+        (lines[2 * i], lines[2 * i + 1]) = before[i].interleave(before[i + B / 2]);
     }
+    lines
+}
+
+/// The lines as vectors, and back.
+#[inline(always)]
+fn cast<A: Pod, L: Pod, const B: usize>(lines: [A; B]) -> [L; B] {
     lines.map(bytemuck::cast)
 }
