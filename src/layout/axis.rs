@@ -227,7 +227,7 @@ fn inside(
     work: &mut usize,
 ) -> Result<()> {
     let Some((&(n, step), rest)) = piece.loops.split_first() else { return Ok(()) };
-    if step == [1] {
+    if step == [1] && rest.is_empty() {
         return Ok(());
     }
     let turn_end = reach(piece.at[0], rest).1 + 1;
@@ -297,7 +297,14 @@ mod tests {
 
     #[test]
     fn two_on_one_cell_is_an_error() {
-        for loops in [vec![(3, [4]), (8, [1])], vec![(2, [0])], vec![(3, [2]), (2, [4])]] {
+        let sets = [
+            vec![(3, [4]), (8, [1])],
+            vec![(2, [0])],
+            vec![(3, [2]), (2, [4])],
+            vec![(8, [1]), (4, [0])],
+            vec![(8, [1]), (4, [1])],
+        ];
+        for loops in sets {
             let pieces = vec![Piece { at: [0], loops }];
             assert!(matches!(gaps(pieces, 100), Err(Error::Collision { .. })));
         }
