@@ -122,10 +122,8 @@ impl Descriptor {
     /// # Errors
     /// Where the descriptor is for another tensor, does not follow from its own rules, or has no layout.
     pub fn layout(&self, tensor: &Tensor, placement: &Placement) -> Result<Layout> {
-        match placement.mesh {
-            Some(mesh) => mesh.apply(tensor, Uneven::Refuse, |part| self.local(part, placement)),
-            None => self.local(tensor, placement),
-        }
+        let Some(mesh) = placement.mesh else { return self.local(tensor, placement) };
+        mesh.apply(tensor, Uneven::Refuse, |local| self.local(local, placement))
     }
 
     /// The layout on one device.
