@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use kernels::Isa;
-use tilewright::io::Order;
+use tilewright::io::{Order, byte_len};
 use tilewright::plan::Sen169;
 use tilewright::run;
 use tilewright::target::device::Device;
@@ -33,6 +33,7 @@ pub(crate) struct Texts {
 impl Texts {
     /// Reads the texts; without `--to` the result is dense row-major on each device of a mesh.
     pub(crate) fn read(tensor: &Tensor, layouts: &LayoutArgs, from: Option<&str>) -> Result<Texts> {
+        byte_len(&tensor.shape, tensor.dtype)?;
         let mut warnings = Vec::new();
         let mut descriptor = |argument: Option<&str>| -> Result<Option<Descriptor>> {
             let Some(argument) = argument else { return Ok(None) };

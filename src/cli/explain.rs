@@ -96,7 +96,7 @@ fn text(job: &Job, isa: Isa) -> Result<String> {
     text += "\n";
     text += &buffers(job)?;
     let nests = job.nests();
-    text += &format!("\nplan of {} nests: bytes written <- bytes read, loops outermost first\n", nests.len());
+    text += "\nplan: nests of loops, outermost first, with the steps of bytes written <- read\n";
     for nest in nests.iter().take(SHOWN) {
         text += &format!("  {nest}\n");
     }

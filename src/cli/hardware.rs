@@ -1,10 +1,10 @@
 //! Buffers and bytes in the terms of the hardware: devices of a mesh, cores, chips, banks, device dimensions.
 
 use serde_json::{Value, json};
+use tilewright::Layout;
 use tilewright::target::device::Core;
 use tilewright::target::ttnn::{Memory, Orientation, Scheme};
 use tilewright::text::Descriptor;
-use tilewright::Layout;
 
 use crate::engine::Texts;
 use crate::failure::Result;

@@ -1,4 +1,4 @@
-//! The command line: `tilewright convert`, `tilewright explain`.
+//! The command line: one module for each command, and what they share.
 //!
 //! Results go to stdout, everything else to stderr. The exit status is 0, 1 for an I/O failure or a failed check, or 2
 //! for bad input; then nothing has been written.
