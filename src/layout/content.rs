@@ -145,7 +145,6 @@ impl Layout {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::*;
     use crate::dtype::DType;
     use crate::layout::Owner;
     use crate::target::{Placement, Tensor};
