@@ -100,7 +100,7 @@ impl Plan {
         self.check_source(source)?;
         let total = self.destination_bytes();
         let granule = self.granule().max(1);
-        let whole = |at: usize| at % granule == 0 || at == total;
+        let whole = |at: usize| at.is_multiple_of(granule) || at == total;
         if range.start > range.end || range.end > total || !whole(range.start) || !whole(range.end) {
             let needed = format!("multiples of {granule} inside of 0..{total}");
             return Err(Error::value("chunk", format!("{range:?}"), needed));
@@ -597,7 +597,7 @@ fn rectangle(src_at: usize, slot: i64, dst_at: usize, w: &Window, tile_cols: usi
     } else if along(w.rows, w.src_row, 1) && along(w.cols, w.src_col, line) && col0 + w.rows <= tile_cols {
         let (rows, cols, dst_row, dst_col) = (w.cols, w.rows, w.dst_col, w.dst_row);
         Some(UnpackArgs { rows, cols, dst_row, dst_col, ..args })
-    } else if w.rows == 1 && w.src_col == 1 && col0 == 0 && w.cols % tile_cols == 0 {
+    } else if w.rows == 1 && w.src_col == 1 && col0 == 0 && w.cols.is_multiple_of(tile_cols) {
         // Rows that follow one another in the destination are one loop.
         let (rows, cols) = (w.cols / tile_cols, tile_cols);
         Some(UnpackArgs { rows, cols, dst_row: w.dst_col * line, ..args })
@@ -614,26 +614,26 @@ fn unpack<'s>(
     unpacked_at: &mut Option<usize>,
     at: usize,
 ) -> &'s [u8] {
-    if let Some(codec) = plan.src.codec {
-        if *unpacked_at != Some(at) {
-            let tile = codec.tile();
-            let args = UnpackArgs {
-                tiles: 1,
-                src_at: at,
-                src_tile: 0,
-                row0: 0,
-                col0: 0,
-                rows: tile.rows(),
-                cols: tile.cols(),
-                dst_at: 0,
-                dst_tile: 0,
-                dst_row: tile.cols() as isize * 4,
-                dst_col: 4,
-            };
-            let out = writable(bytemuck::cast_slice_mut(unpacked));
-            plan.kernels.unpack(&codec, Number::F32, source, &args, out);
-            *unpacked_at = Some(at);
-        }
+    if let Some(codec) = plan.src.codec
+        && *unpacked_at != Some(at)
+    {
+        let tile = codec.tile();
+        let args = UnpackArgs {
+            tiles: 1,
+            src_at: at,
+            src_tile: 0,
+            row0: 0,
+            col0: 0,
+            rows: tile.rows(),
+            cols: tile.cols(),
+            dst_at: 0,
+            dst_tile: 0,
+            dst_row: tile.cols() as isize * 4,
+            dst_col: 4,
+        };
+        let out = writable(bytemuck::cast_slice_mut(unpacked));
+        plan.kernels.unpack(&codec, Number::F32, source, &args, out);
+        *unpacked_at = Some(at);
     }
     bytemuck::cast_slice(unpacked)
 }
