@@ -6,6 +6,7 @@
 
 pub mod affine;
 pub(crate) mod axis;
+mod content;
 #[cfg(test)]
 pub(crate) mod coverage;
 mod place;
@@ -19,6 +20,7 @@ use crate::error::{Error, Result};
 use axis::{Addr, Axis, Level, gaps};
 use stair::{MAX_PARTS, Piece, add};
 
+pub use content::Content;
 pub use place::{Owner, Place};
 pub(crate) use space::{Deal, Space};
 
@@ -216,14 +218,18 @@ impl Layout {
         }
     }
 
-    /// How many places of all buffers hold no element; not meant for a source whose elements share places.
-    pub fn padding_elements(&self) -> u64 {
+    /// How many elements all buffers have room for.
+    fn places(&self) -> u64 {
         let per_grain = match self.format {
             Format::Block(_) => self.tile.map_or(1, Tile::elements),
             _ => 1,
         };
-        let places = self.space.units * (self.space.unit_bytes / self.grain()) * per_grain;
-        places.saturating_sub(self.elements().saturating_mul(self.copies()))
+        self.space.units * (self.space.unit_bytes / self.grain()) * per_grain
+    }
+
+    /// How many places of all buffers hold no element; not meant for a source whose elements share places.
+    pub fn padding_elements(&self) -> u64 {
+        self.places().saturating_sub(self.elements().saturating_mul(self.copies()))
     }
 
     /// The address of a logical index in the first replica. The index must lie inside of the shape.

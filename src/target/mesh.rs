@@ -193,6 +193,14 @@ impl Mapper {
         })
     }
 
+    /// What one device gets: the same type, and the shape of a chunk.
+    ///
+    /// # Errors
+    /// Those of the cut, as of [`Mapper::apply`].
+    pub fn part(&self, tensor: &Tensor, uneven: Uneven) -> Result<Tensor> {
+        Ok(Tensor { shape: self.cut(tensor, uneven)?.local, dtype: tensor.dtype })
+    }
+
     /// The TT-Mesh configuration that hands out the tensor as this mapper does.
     ///
     /// The tensor is seen in two dimensions: its last one is the width, all others together are the height.
