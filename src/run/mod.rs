@@ -1,10 +1,12 @@
 //! Running plans: fast and in parallel, element by element with every access checked, or without a plan.
 
+mod clip;
 mod execute;
 mod interpret;
 mod memory;
 mod reference;
 mod threads;
+mod window;
 
 pub use interpret::{Interpreted, interpret};
 pub use reference::reference;
