@@ -16,7 +16,7 @@ const HEADER_CAP: usize = 64 << 10;
 /// the same size (`--dtype bf16` on a uint16 or `V2` file). Bytes behind the last element are left alone, as numpy does.
 ///
 /// # Errors
-/// [`Error::Io`] when the file is damaged, cut short, or holds Python objects or records; [`Error::Value`] when
+/// [`Error::Io`] when the file is damaged, cut short; [`Error::Value`] when its elements are no numbers,
 /// `dtype` does not suit it, or when it holds voids and `dtype` is absent.
 pub fn read<'a>(source: &'a Source<'_>, dtype: Option<DType>) -> Result<HostArray<'a>> {
     let wrong = |what: String| damaged(source.name(), what);
@@ -24,7 +24,7 @@ pub fn read<'a>(source: &'a Source<'_>, dtype: Option<DType>) -> Result<HostArra
     let (header, start) = split(&head).map_err(wrong)?;
     let header = Header::parse(header).map_err(|what| wrong(format!("npy header: {what}")))?;
     let stored = Stored::parse(header.descr)
-        .ok_or_else(|| wrong(format!("npy elements of type '{}' are not supported", header.descr)))?;
+        .ok_or_else(|| Error::value("npy element type", header.descr, "integers, floats or bool"))?;
     let tensor = Tensor { dtype: stored.read_as(dtype, header.descr)?, shape: header.shape };
     let order = if header.fortran_order { Order::ColumnMajor } else { Order::RowMajor };
     let (needed, there) = (byte_len(&tensor.shape, tensor.dtype)?, source.len() - start);

@@ -6,6 +6,8 @@
 
 pub mod affine;
 pub(crate) mod axis;
+#[cfg(test)]
+pub(crate) mod coverage;
 mod place;
 pub(crate) mod stair;
 
@@ -413,12 +415,26 @@ impl Layout {
         let grain = self.grain();
         let mut out = Vec::new();
         let offset = self.offset as u64;
+        let size = self.space.unit_bytes;
+        let mut push_within = |at: u64, loops: &[(u64, Addr)], bytes: u64| {
+            let steps = loops.iter().copied().chain([(bytes / grain, [0, grain as i64, 0])]);
+            out.push(Piece { at: [(at / size) as i64, (at % size) as i64, 0], loops: steps.collect() });
+        };
+        // A run that passes the end of a unit is its rest, whole units, and the beginning of another.
         let mut push = |at: u64, loops: &[(u64, i64)], bytes: u64| {
-            let (unit, at) = (at / self.space.unit_bytes, at % self.space.unit_bytes);
-            let steps = loops.iter().map(|&(n, step)| (n, self.split(step)));
-            let run = (bytes / grain, [0, grain as i64, 0]);
-            let piece = Piece { at: [unit as i64, at as i64, 0], loops: steps.chain([run]).collect() };
-            out.push(piece);
+            let mut steps: Vec<(u64, Addr)> = loops.iter().map(|&(n, step)| (n, self.split(step))).collect();
+            let end = at + bytes;
+            let (head, tail) = (at.next_multiple_of(size).min(end), (end / size * size).max(at));
+            if head > at {
+                push_within(at, &steps, head - at);
+            }
+            if end > tail && tail >= head {
+                push_within(tail, &steps, end - tail);
+            }
+            if tail > head {
+                steps.push(((tail - head) / size, [1, 0, 0]));
+                push_within(head, &steps, size);
+            }
         };
         if offset > 0 {
             push(0, &[], offset);

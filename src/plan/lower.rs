@@ -25,12 +25,12 @@ pub(crate) fn lower(src: &Layout, dst: &Layout) -> Result<Vec<Nest>> {
             nests = nested(moves, dst)?.into_iter().map(|p| nest(p, Leaf::Element, dst)).collect();
         }
     }
-    for piece in dst.padding()? {
-        let at = std::array::from_fn(|k| if k < 3 { 0 } else { piece.at[k - 3] });
-        let wide = |s: Addr| [0, 0, 0, s[0], s[1], s[2]];
-        let loops = piece.loops.iter().map(|&(n, s)| (n, wide(s))).collect();
-        nests.push(nest(Piece { at, loops }, Leaf::Fill, dst));
-    }
+    let wide = |s: Addr| [0, 0, 0, s[0], s[1], s[2]];
+    let fills = dst.padding()?.into_iter().map(|piece| Piece {
+        at: wide(piece.at),
+        loops: piece.loops.iter().map(|&(n, s)| (n, wide(s))).collect(),
+    });
+    nests.extend(nested(fills.collect(), dst)?.into_iter().map(|p| nest(p, Leaf::Fill, dst)));
     limit(nests.len())?;
     nests.sort_by_key(|n| dst.linear(self::dst(n.at)));
     Ok(nests)
@@ -132,19 +132,26 @@ fn side(layout: &Layout, group: &[usize]) -> Result<(Addr, Stair<3>)> {
     ))
 }
 
-/// The same moves with loops that nest in the destination: a loop whose turns fall between those of another
-/// is taken apart.
+/// The same pieces with loops that go upward and nest in the destination: a loop whose turns fall between those
+/// of another, or that goes up in units and down in bytes, is taken apart.
 fn nested(moves: Vec<Piece<6>>, layout: &Layout) -> Result<Vec<Piece<6>>> {
     let mut out = Vec::with_capacity(moves.len());
     let mut work = moves;
     while let Some(mut piece) = work.pop() {
         limit(out.len() + work.len())?;
         piece.loops.retain(|l| l.0 > 1);
+        for (n, step) in &mut piece.loops {
+            if layout.linear(dst(*step)) < 0 {
+                let way = step.map(|s| s * (*n as i64 - 1));
+                piece.at = add(piece.at, way);
+                *step = step.map(|s| -s);
+            }
+        }
         piece.loops.sort_by_key(|&(_, s)| layout.linear(dst(s)));
         let mut extent = layout.grain() as i64;
         let interleaved = piece.loops.iter().position(|&(n, s)| {
             let step = layout.linear(dst(s));
-            let meets = step < extent;
+            let meets = step < extent || s[3] < 0 || s[4] < 0;
             extent += (n as i64 - 1) * step;
             meets
         });

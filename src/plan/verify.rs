@@ -144,6 +144,31 @@ fn interleaved(sets: Vec<Set>, lo: i128, hi: i128, work: &mut usize) -> Result<(
     if period == 0 {
         return Err(refuse("V1", format!("two runs meet in {lo}..{hi}")));
     }
+    // A turn that straddles two periods repeats by chance, not because the layout does: take it apart.
+    let straddles = |s: &Set| {
+        s.loops.first().is_some_and(|l| l.1 == period)
+            && (s.at - lo).rem_euclid(period) + s.turn().extent() > period
+    };
+    if sets.iter().any(straddles) {
+        let mut apart = Vec::new();
+        for set in sets {
+            if !straddles(&set) {
+                apart.push(set);
+                continue;
+            }
+            let n = set.loops[0].0;
+            *work += usize::try_from(n).unwrap_or(MAX_WORK).min(MAX_WORK);
+            if *work >= MAX_WORK {
+                return Err(refuse("V1", format!("turns of {period} bytes meet in {lo}..{hi}")));
+            }
+            apart.extend((0..n).map(|k| {
+                let mut turn = set.turn();
+                turn.at += k * period;
+                turn
+            }));
+        }
+        return cover(apart, lo, hi, work);
+    }
     // Each set as turns of the period: first and end turn, and what is written in one.
     let mut turns: Vec<(i128, i128, Set)> = Vec::new();
     let mut queue = sets;
@@ -159,11 +184,7 @@ fn interleaved(sets: Vec<Set>, lo: i128, hi: i128, work: &mut usize) -> Result<(
         };
         match set.loops.first().copied() {
             Some((n, step)) if step == period => {
-                let turn = set.turn();
-                if (turn.at - lo).rem_euclid(period) + turn.extent() > period {
-                    return Err(refuse("V1", format!("turns of {period} bytes meet in {lo}..{hi}")));
-                }
-                turns.push((first, first + n, local(turn)));
+                turns.push((first, first + n, local(set.turn())));
             }
             _ if (set.end() - 1 - lo).div_euclid(period) == first => {
                 turns.push((first, first + 1, local(set)))

@@ -135,7 +135,8 @@ impl Descriptor {
             Descriptor::MetalConstructor(d) => return d.to_layout(tensor, placement),
             Descriptor::MetalCurrent(d) => return d.to_layout(tensor, placement),
             Descriptor::Ttnn(d) => d.to_layout(tensor, placement),
-            Descriptor::Spyre(_) | Descriptor::Tuple(_) | Descriptor::Dci(_) => {
+            Descriptor::Spyre(d) => d.to_layout(tensor, placement),
+            Descriptor::Tuple(_) | Descriptor::Dci(_) => {
                 return Err(Error::value(
                     "layout",
                     "a list of loop nests",
