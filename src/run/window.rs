@@ -124,13 +124,13 @@ mod tests {
 
     #[test]
     fn windows_of_copies_are_exact() {
-        let transposed = "memref<5x7x3xu8, strided<[1, 15, 5], offset: 0>>";
-        check(&plan(&[5, 7, 3], DType::U8, transposed, "memref<5x7x3xu8>"), true);
-        let reversed = "memref<4x6xu8, strided<[-6, -1], offset: 23>>";
-        check(&plan(&[4, 6], DType::U8, reversed, "memref<4x6xu8>"), true);
+        let transposed = "memref<5x7x3xui8, strided<[1, 15, 5], offset: 0>>";
+        check(&plan(&[5, 7, 3], DType::U8, transposed, "memref<5x7x3xui8>"), true);
+        let reversed = "memref<4x6xui8, strided<[-6, -1], offset: 23>>";
+        check(&plan(&[4, 6], DType::U8, reversed, "memref<4x6xui8>"), true);
         let tiles = "ttnn(dtype=uint8, layout=TILE)";
-        check(&plan(&[40, 50], DType::U8, "memref<40x50xu8>", tiles), true);
-        check(&plan(&[40, 50], DType::U8, tiles, "memref<40x50xu8>"), true);
+        check(&plan(&[40, 50], DType::U8, "memref<40x50xui8>", tiles), true);
+        check(&plan(&[40, 50], DType::U8, tiles, "memref<40x50xui8>"), true);
     }
 
     #[test]
