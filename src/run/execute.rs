@@ -108,7 +108,7 @@ impl Plan {
     /// An error unless the range is one that can be produced alone.
     pub(super) fn check_chunk(&self, range: &Range<usize>) -> Result<()> {
         let (granule, total) = (self.granule().max(1), self.destination_bytes());
-        let whole = |at: usize| at % granule == 0 || at == total;
+        let whole = |at: usize| at.is_multiple_of(granule) || at == total;
         if range.start > range.end || range.end > total || !whole(range.start) || !whole(range.end) {
             let needed = format!("multiples of {granule} inside of 0..{total}");
             return Err(Error::value("chunk", format!("{range:?}"), needed));
