@@ -1,6 +1,6 @@
 //! The border: raw pointers of the caller become checked values, failures become statuses and messages.
 
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::fmt::{self, Write};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -120,7 +120,7 @@ pub(crate) unsafe fn slice_out<'a, T>(
 }
 
 /// An error if two ranges of bytes meet.
-pub(crate) fn check_apart(a: *const u8, a_len: usize, b: *const u8, b_len: usize) -> Result<()> {
+pub(crate) fn check_apart(a: *const c_void, a_len: usize, b: *const c_void, b_len: usize) -> Result<()> {
     let (a, b) = (a.addr(), b.addr());
     if a_len > 0 && b_len > 0 && a < b.saturating_add(b_len) && b < a.saturating_add(a_len) {
         let ranges = format!("{a_len} bytes of source and {b_len} of destination, {} apart", a.abs_diff(b));

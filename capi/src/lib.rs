@@ -9,7 +9,7 @@ mod executor;
 mod request;
 mod types;
 
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::fmt;
 
 use border::{Failure, Out, OutStruct, Result, call, check_apart, slice, slice_out};
@@ -72,7 +72,7 @@ unsafe fn inner<'a>(plan: *const tw_plan) -> Result<&'a Inner> {
     }
     // SAFETY: not NULL, aligned, and of the caller; only the mark is read before it is known to be a plan.
     if unsafe { plan.cast::<u64>().read() } != PLAN {
-        return Err(Failure::new(TW_HANDLE, "plan is not one that tw_plan_compile made, or was freed"));
+        return Err(Failure::new(TW_HANDLE, "plan is not one that tw_plan_compile made"));
     }
     // SAFETY: made by `tw_plan_compile`, and nothing ever writes to it.
     Ok(unsafe { &(*plan).inner })
@@ -160,9 +160,7 @@ pub unsafe extern "C" fn tw_plan_free(plan: *mut tw_plan) -> tw_status {
             return Ok(());
         }
         inner(plan)?;
-        let handle = plan.cast::<Handle>();
-        (*handle).mark = 0;
-        drop(Box::from_raw(handle));
+        drop(Box::from_raw(plan.cast::<Handle>()));
         Ok(())
     };
     // SAFETY: no message.
@@ -193,6 +191,7 @@ pub unsafe extern "C" fn tw_plan_query(
             destination_copies: destination.copies(),
             granule: plan.granule() as u64,
             nests: plan.nests() as u64,
+            rank: destination.shape().len() as u64,
         });
         Ok(())
     };
@@ -257,9 +256,9 @@ pub unsafe extern "C" fn tw_plan_source_window(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tw_plan_execute(
     plan: *const tw_plan,
-    source: *const u8,
+    source: *const c_void,
     source_length: usize,
-    destination: *mut u8,
+    destination: *mut c_void,
     destination_length: usize,
     executor: *const tw_executor,
     message: *mut tw_text,
@@ -270,8 +269,8 @@ pub unsafe extern "C" fn tw_plan_execute(
         check_length("source", source_length, plan.source_bytes())?;
         check_length("destination", destination_length, plan.destination_bytes())?;
         check_apart(source, source_length, destination, destination_length)?;
-        let source = slice(source, source_length, "source")?;
-        let destination = slice_out(destination, destination_length, "destination")?;
+        let source = slice(source.cast::<u8>(), source_length, "source")?;
+        let destination = slice_out(destination.cast::<u8>(), destination_length, "destination")?;
         executor::with(executor, |executor| plan.execute_on(executor, source, destination).map(|_| ()))
     };
     // SAFETY: as above.
@@ -283,10 +282,10 @@ pub unsafe extern "C" fn tw_plan_execute(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tw_plan_execute_chunk(
     plan: *const tw_plan,
-    source: *const u8,
+    source: *const c_void,
     source_length: usize,
     begin: usize,
-    chunk: *mut u8,
+    chunk: *mut c_void,
     chunk_length: usize,
     message: *mut tw_text,
 ) -> tw_status {
@@ -296,8 +295,8 @@ pub unsafe extern "C" fn tw_plan_execute_chunk(
         check_length("source", source_length, plan.source_bytes())?;
         let range = begin..end(begin, chunk_length)?;
         check_apart(source, source_length, chunk, chunk_length)?;
-        let source = slice(source, source_length, "source")?;
-        let chunk = slice_out(chunk, chunk_length, "chunk")?;
+        let source = slice(source.cast::<u8>(), source_length, "source")?;
+        let chunk = slice_out(chunk.cast::<u8>(), chunk_length, "chunk")?;
         plan.execute_chunk_uninit(source, range, chunk)?;
         Ok(())
     };

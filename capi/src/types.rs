@@ -159,7 +159,7 @@ pub const TW_OWNER_PADDING: u32 = 2;
 pub const TW_OWNER_GAP: u32 = 3;
 
 /// `tw_place.shared` of a format whose elements share nothing.
-pub const TW_NONE: u64 = u64::MAX;
+pub const TW_NONE: u64 = 0xffff_ffff_ffff_ffff;
 
 /// UTF-8 text of the caller; no NUL at the end is needed. All zero: no text.
 #[repr(C)]
@@ -355,6 +355,8 @@ pub struct tw_plan_info {
     pub granule: u64,
     /// Loop nests.
     pub nests: u64,
+    /// Dimensions of the tensor.
+    pub rank: u64,
 }
 
 /// Where an element lies.
