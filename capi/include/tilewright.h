@@ -83,6 +83,15 @@
 // `tw_request.flags`: Spyre's 16-bit float as deeptools makes it, instead of to nearest.
 #define TW_SEN169_DEEPTOOLS 4
 
+// `tw_request.store`: past the caches where the destination is too large to stay in them.
+#define TW_STORE_AUTO 0
+
+// `tw_request.store`: through the caches, for a destination that is read again soon.
+#define TW_STORE_CACHED 1
+
+// `tw_request.store`: past the caches, whole lines at a time, as write-combined memory wants it.
+#define TW_STORE_STREAMED 2
+
 // `isa`: what the environment variable TILEWRIGHT_ISA says, or else the best level of the machine.
 #define TW_ISA_BEST 0
 
@@ -264,8 +273,8 @@ typedef struct tw_request {
     uint32_t flags;
     // TW_ISA_BEST to TW_ISA_V4.
     uint32_t isa;
-    // Must be 0.
-    uint32_t reserved;
+    // TW_STORE_AUTO to TW_STORE_STREAMED.
+    uint32_t store;
 } tw_request;
 
 // Memory of the caller for a text that the library writes: UTF-8, cut at a character if it does not fit, with a NUL

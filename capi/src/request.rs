@@ -2,7 +2,7 @@
 
 use tilewright::dtype::{BlockFormat, DType, Format};
 use tilewright::layout::Layout;
-use tilewright::plan::{Isa, Options, Rounding, Sen169};
+use tilewright::plan::{Isa, Options, Rounding, Sen169, Store};
 use tilewright::target::metal::{Fill, MemorySpace, MetalConstructor};
 use tilewright::target::spyre::{DataFormat, SpyreLayout};
 use tilewright::target::strided::Memref;
@@ -30,7 +30,6 @@ pub(crate) struct Request {
 pub(crate) unsafe fn read(request: *const tw_request) -> Result<Request> {
     // SAFETY: as the header says, like every pointer of a struct below.
     let request = unsafe { versioned(request, "request") }?;
-    reserved("request->reserved", request.reserved)?;
     let Format::Plain(dtype) = format("request->dtype", request.dtype)? else {
         return Err(Failure::value("request->dtype", request.dtype, "TW_F64 to TW_BOOL"));
     };
@@ -72,6 +71,7 @@ fn options(request: &tw_request) -> Result<Options> {
         search: flags & TW_SEARCH != 0,
         compat_unpack: flags & TW_COMPAT_UNPACK != 0,
         sen169: if flags & TW_SEN169_DEEPTOOLS != 0 { Sen169::Deeptools } else { Sen169::Nearest },
+        store: pick("request->store", request.store, [Store::Auto, Store::Cached, Store::Streamed])?,
         isa,
     })
 }

@@ -133,6 +133,13 @@ pub const TW_COMPAT_UNPACK: u32 = 2;
 /// `tw_request.flags`: Spyre's 16-bit float as deeptools makes it, instead of to nearest.
 pub const TW_SEN169_DEEPTOOLS: u32 = 4;
 
+/// `tw_request.store`: past the caches where the destination is too large to stay in them.
+pub const TW_STORE_AUTO: u32 = 0;
+/// `tw_request.store`: through the caches, for a destination that is read again soon.
+pub const TW_STORE_CACHED: u32 = 1;
+/// `tw_request.store`: past the caches, whole lines at a time, as write-combined memory wants it.
+pub const TW_STORE_STREAMED: u32 = 2;
+
 /// `isa`: what the environment variable TILEWRIGHT_ISA says, or else the best level of the machine.
 pub const TW_ISA_BEST: u32 = 0;
 /// `isa`: plain loops.
@@ -323,8 +330,8 @@ pub struct tw_request {
     pub flags: u32,
     /// TW_ISA_BEST to TW_ISA_V4.
     pub isa: u32,
-    /// Must be 0.
-    pub reserved: u32,
+    /// TW_STORE_AUTO to TW_STORE_STREAMED.
+    pub store: u32,
 }
 
 /// What there is to know of a plan.

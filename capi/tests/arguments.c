@@ -79,7 +79,7 @@ static void requests(void) {
     FIELD(TW_VALUE, rounding, UINT32_MAX);
     FIELD(TW_VALUE, flags, 8);
     FIELD(TW_VALUE, isa, 5);
-    FIELD(TW_VALUE, reserved, 1);
+    FIELD(TW_VALUE, store, 3);
     const uint64_t huge[] = {UINT64_MAX, UINT64_MAX};
     FIELD(TW_VALUE, shape, huge);
     const uint64_t large[] = {UINT64_C(1) << 40, UINT64_C(1) << 40};

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include "test.h"
 
-enum { ROWS = 1024, COLUMNS = 512, THREADS = 3 };
+enum { ROWS = 640, COLUMNS = 480, THREADS = 3 };
 
 // What the threads of one run share.
 struct work {

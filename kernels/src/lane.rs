@@ -110,7 +110,11 @@ impl Lane<2> for Sen169 {
 impl Peak<4> for F32 {
     #[inline(always)]
     fn peaks(group: &[[u8; 4]; 16]) -> i16x8 {
-        let quad = |at: usize| u32x4::new(std::array::from_fn(|i| u32::from_le_bytes(group[at + i])));
+        let quad = |at: usize| {
+            let mut quad = [0; 4];
+            quad.iter_mut().zip(&group[at..]).for_each(|(to, from)| *to = u32::from_le_bytes(*from));
+            u32x4::new(quad)
+        };
         // The upper halves of eight elements fill one vector, in any order.
         let halves = |at: usize| -> i16x8 {
             let upper = quad(at) & u32x4::splat(0xFFFF_0000);
@@ -151,7 +155,11 @@ impl Peak<2> for F16 {
 
 #[inline(always)]
 fn peaks_of_halves(group: &[[u8; 2]; 16]) -> i16x8 {
-    let eight = |at: usize| i16x8::new(std::array::from_fn(|i| i16::from_le_bytes(group[at + i])));
+    let eight = |at: usize| {
+        let mut eight = [0; 8];
+        eight.iter_mut().zip(&group[at..]).for_each(|(to, from)| *to = i16::from_le_bytes(*from));
+        i16x8::new(eight)
+    };
     largest_magnitudes(eight(0), eight(8))
 }
 

@@ -140,8 +140,9 @@ impl Number {
 
     /// The code in `to` of the value that `bits` has in `self`: the rule that every conversion kernel follows.
     ///
-    /// Equal formats keep the code. `F16` to `Sen169Deeptools` and back have rules of their own, see [`Sen169Deeptools`];
-    /// anything else is `to.encode(self.decode(bits))`.
+    /// Equal formats keep the code. `F16` to `Sen169Deeptools` and back have rules of their own: fractions round half
+    /// up and the largest halves stay below 2^16; on the way back subnormals come out halved. Anything else is
+    /// `to.encode(self.decode(bits))`.
     pub fn convert(self, to: Number, bits: u64) -> u64 {
         match (self, to) {
             _ if self == to => bits & (!0 >> (64 - 8 * self.size())),

@@ -14,7 +14,7 @@ use crate::convert::read;
 use crate::lane::{Bf16, F16, F32, Lane, Peak};
 use crate::mem::{as_uninit, prefetch};
 use crate::window::tiles_lie_inside;
-use crate::{BlockCodec, Kernels, Number, Rounding, TileShape};
+use crate::{BlockCodec, Isa, Kernels, Number, Rounding, TileShape};
 
 use wide::i16x8;
 
@@ -85,7 +85,9 @@ impl Kernels {
             "tiles of {bytes} bytes of {a:?} from byte {dst_at} leave a destination of {} bytes",
             dst.len()
         );
-        self.table.pack(Packing { codec, from, src, args: a, dst, dst_at });
+        // SSE2 has no instruction for `f32::trunc`, and a call of the library's takes far longer than a cast.
+        let truncates = !cfg!(target_arch = "x86_64") || self.isa() >= Isa::V3;
+        self.table.pack(Packing { codec, from, src, args: a, dst, dst_at, truncates });
     }
 }
 
@@ -97,6 +99,8 @@ pub(crate) struct Packing<'a> {
     args: PackArgs,
     dst: &'a mut [MaybeUninit<u8>],
     dst_at: usize,
+    /// Whether the level has an instruction for [`f32::trunc`].
+    truncates: bool,
 }
 
 impl Packing<'_> {
@@ -131,30 +135,36 @@ pub(crate) fn body(on: Packing<'_>) {
 
 #[inline(always)]
 fn from_any<const M: u32>(on: Packing<'_>) {
-    match on.from {
-        Number::F32 => tiles::<F32, 4, M>(on),
-        Number::Bf16 => tiles::<Bf16, 2, M>(on),
-        Number::F16 => tiles::<F16, 2, M>(on),
+    match (on.from, on.truncates) {
+        (Number::F32, true) => tiles::<F32, 4, M, true>(on),
+        (Number::F32, false) => tiles::<F32, 4, M, false>(on),
+        (Number::Bf16, true) => tiles::<Bf16, 2, M, true>(on),
+        (Number::Bf16, false) => tiles::<Bf16, 2, M, false>(on),
+        (Number::F16, true) => tiles::<F16, 2, M, true>(on),
+        (Number::F16, false) => tiles::<F16, 2, M, false>(on),
         _ => scalar(on),
     }
 }
 
 #[inline(always)]
-fn tiles<L: Peak<N>, const N: usize, const M: u32>(mut on: Packing<'_>) {
+fn tiles<L: Peak<N>, const N: usize, const M: u32, const TRUNC: bool>(mut on: Packing<'_>) {
     let (args, tile) = (on.args, on.codec.tile());
     let transposed = on.codec.options().transposed;
+    let groups = tile.elements() / GROUP;
     let whole = args.rows == tile.rows() && args.cols == tile.cols();
     if whole && !transposed && args.src_col == N as isize {
+        let places = places(tile, N, args.src_row);
         for t in 0..args.tiles {
             let (src, at) = (on.src, on.at(t));
-            let next = (t + 1 < args.tiles).then(|| on.at(t + 1));
-            encode::<L, N, M>(tile, src, at, args.src_row, next, on.out(t));
+            let next = on.at((t + 1).min(args.tiles - 1));
+            encode::<L, N, M, TRUNC>(src, at, groups, &places, next, on.out(t));
         }
     } else {
         // Elements (r, c) of the tile as it is stored, as f32.
         let mut scratch = [[0; 4]; TileShape::MAX_ELEMENTS];
         let stored = if transposed { tile.transposed().unwrap_or(tile) } else { tile };
         scratch.fill(args.pad.to_le_bytes());
+        let places = places(stored, 4, 4 * stored.cols() as isize);
         let (rows, cols, row, col) = match transposed {
             true => (args.cols, args.rows, args.src_col, args.src_row),
             false => (args.rows, args.cols, args.src_row, args.src_col),
@@ -164,14 +174,7 @@ fn tiles<L: Peak<N>, const N: usize, const M: u32>(mut on: Packing<'_>) {
             for (r, line) in scratch.chunks_exact_mut(stored.cols()).take(rows).enumerate() {
                 gather::<L, N>(src, at.wrapping_add_signed(r as isize * row), col, &mut line[..cols]);
             }
-            encode::<F32, 4, M>(
-                stored,
-                scratch.as_flattened(),
-                0,
-                4 * stored.cols() as isize,
-                None,
-                on.out(t),
-            );
+            encode::<F32, 4, M, TRUNC>(scratch.as_flattened(), 0, groups, &places, 0, on.out(t));
         }
     }
 }
@@ -191,93 +194,124 @@ fn gather<L: Lane<N>, const N: usize>(src: &[u8], at: usize, col: isize, line: &
     }
 }
 
-/// Packs one whole tile with contiguous columns; asks for the lines of the tile at `next` meanwhile.
+/// Most groups a tile can have.
+const MAX_GROUPS: usize = TileShape::MAX_ELEMENTS / GROUP;
+
+/// The byte at which each group of a tile begins, in storage order, for elements of `size` bytes in rows `row` bytes
+/// apart. What is beyond the last group repeats the first.
 #[inline(always)]
-fn encode<L: Peak<N>, const N: usize, const M: u32>(
-    tile: TileShape,
-    src: &[u8],
-    at: usize,
-    row: isize,
-    next: Option<usize>,
-    out: &mut [MaybeUninit<u8>],
-) {
-    let groups = tile.elements() / GROUP;
-    let place = |at: usize, group: usize| {
-        let (face, r) = (group / tile.face_rows(), group % tile.face_rows());
-        let across = tile.cols() / 16;
-        let r = face / across * 16 + r;
-        at.wrapping_add_signed(r as isize * row) + face % across * GROUP * N
-    };
-    let group = |g: usize| -> &[[u8; N]; GROUP] {
-        src[place(at, g)..][..GROUP * N].as_chunks().0.try_into().expect("a group")
-    };
-
-    // Exponents of all groups first, eight at a time. Padding of the header is 0.
-    let mut exponents = [0; 64];
-    for first in (0..groups).step_by(8) {
-        let columns = i16x8::transpose(std::array::from_fn(|g| L::peaks(group((first + g).min(groups - 1)))));
-        let peaks = columns.into_iter().reduce(i16x8::max).expect("eight columns").to_array();
-        for (g, peak) in peaks.into_iter().enumerate() {
-            exponents[first + g] = if first + g < groups { L::exponent(peak as u16) } else { 0 };
+fn places(tile: TileShape, size: usize, row: isize) -> [[isize; 8]; MAX_GROUPS / 8] {
+    let mut places = [[0; 8]; MAX_GROUPS / 8];
+    for r in 0..tile.rows() {
+        for c in (0..tile.cols()).step_by(GROUP) {
+            places.as_flattened_mut()[tile.slot(r, c) / GROUP] = r as isize * row + (c * size) as isize;
         }
     }
-    let (header, codes) = out.split_at_mut(groups.next_multiple_of(16));
-    header.copy_from_slice(as_uninit(&exponents[..header.len()]));
-
-    for (g, out) in codes.chunks_exact_mut(GROUP * (M as usize + 1) / 8).enumerate() {
-        if let Some(next) = next {
-            prefetch(src, place(next, g));
-        }
-        store::<M>(codes_of::<L, N, M>(group(g), exponents[g]), out);
-    }
+    places
 }
 
-/// The codes of a group under its shared exponent, a byte each.
+/// Packs one whole tile of `groups` groups with contiguous columns, its groups at `places` from byte `at`; asks for the
+/// lines of the tile at `next` meanwhile.
+///
+/// Eight groups at a time: their exponents, then, while they are in L1, their codes. More would not stay there
+/// when rows are a power of two apart. Loops here, not `array::map` or `from_fn`: those may not be inlined, and then lose
+/// the level's instructions.
 #[inline(always)]
-fn codes_of<L: Lane<N>, const N: usize, const M: u32>(group: &[[u8; N]; GROUP], shared: u8) -> [u8; GROUP] {
-    let values = group.map(|code| f32::from_bits(L::widen(code)));
-    let scale = match shared {
-        24..=254 => f32::from_bits((277 - u32::from(shared)) << 23),
-        0 => 0.0,
-        _ => return by_the_rule::<M>(values),
+fn encode<L: Peak<N>, const N: usize, const M: u32, const TRUNC: bool>(
+    src: &[u8],
+    at: usize,
+    groups: usize,
+    places: &[[isize; 8]; MAX_GROUPS / 8],
+    next: usize,
+    out: &mut [MaybeUninit<u8>],
+) {
+    let group = |place: isize| -> &[[u8; N]; GROUP] {
+        src[at.wrapping_add_signed(place)..][..GROUP * N].as_chunks().0.try_into().expect("a group")
     };
+    let (header, codes) = out.split_at_mut(groups.next_multiple_of(16));
+    let size = GROUP * (M as usize + 1) / 8;
+
+    let mut exponents = [[0; 8]; MAX_GROUPS / 8];
+    for ((codes, exponents), places) in codes.chunks_mut(8 * size).zip(&mut exponents).zip(places) {
+        let mut rows = [i16x8::ZERO; 8];
+        for (row, &place) in rows.iter_mut().zip(places) {
+            *row = L::peaks(group(place));
+        }
+        let mut peaks = i16x8::ZERO;
+        for column in i16x8::transpose(rows) {
+            peaks = peaks.max(column);
+        }
+        let peaks = peaks.to_array();
+        let mut scales = [0.0; 8];
+        let mut all_regular = true;
+        for ((scale, exponent), peak) in scales.iter_mut().zip(&mut *exponents).zip(peaks) {
+            *exponent = L::exponent(peak as u16);
+            let regular = matches!(exponent, 24..=254);
+            *scale = f32::from_bits(if regular { 277u32.wrapping_sub((*exponent).into()) << 23 } else { 0 });
+            all_regular &= regular | (*exponent == 0);
+        }
+        let mut bytes = [[0; GROUP]; 8];
+        for ((codes, &place), scale) in bytes.iter_mut().zip(places).zip(scales) {
+            prefetch(src, next.wrapping_add_signed(place));
+            *codes = codes_of::<L, N, M, TRUNC>(group(place), scale);
+        }
+        if !all_regular {
+            for ((codes, &place), exponent) in bytes.iter_mut().zip(places).zip(exponents) {
+                if matches!(exponent, 1..24 | 255) {
+                    *codes = by_the_rule::<L, N, M>(group(place));
+                }
+            }
+        }
+        store::<M>(bytes.as_flattened(), codes);
+    }
+    exponents.as_flattened_mut()[groups..].fill(0);
+    header.copy_from_slice(as_uninit(&exponents.as_flattened()[..header.len()]));
+}
+
+/// The codes of a group, a byte each, where the shared exponent's scale is 2^(150 - exponent); 0 makes zeros.
+#[inline(always)]
+fn codes_of<L: Lane<N>, const N: usize, const M: u32, const TRUNC: bool>(
+    group: &[[u8; N]; GROUP],
+    scale: f32,
+) -> [u8; GROUP] {
     // 1.5 * 2^40 for M = 7, with the last place at 2^(24 - M).
     let magic = f32::from_bits((127 + 47 - M) << 23 | 1 << 22);
     let largest = (1 << M) - 1;
-    values.map(|x| {
-        let code = ((x * scale).trunc() + magic).to_bits().wrapping_sub(magic.to_bits()) as i32;
-        (code.abs().min(largest) | code >> 31 & (1 << M)) as u8
-    })
+    let mut codes = [0; GROUP];
+    for (code, x) in codes.iter_mut().zip(group) {
+        let scaled = f32::from_bits(L::widen(*x)) * scale;
+        let aligned = if TRUNC { scaled.trunc() } else { scaled as i32 as f32 };
+        let signed = (aligned + magic).to_bits().wrapping_sub(magic.to_bits()) as i32;
+        *code = (signed.abs().min(largest) | signed >> 31 & (1 << M)) as u8;
+    }
+    codes
 }
 
 #[cold]
 #[inline(never)]
-fn by_the_rule<const M: u32>(values: [f32; GROUP]) -> [u8; GROUP] {
+fn by_the_rule<L: Lane<N>, const N: usize, const M: u32>(group: &[[u8; N]; GROUP]) -> [u8; GROUP] {
+    let values = group.map(|code| f32::from_bits(L::widen(code)));
     let mut codes = [0; GROUP];
     Bfp { magnitude: M, narrow: false }.pack(&values, &mut codes, Rounding::Host, false);
     codes
 }
 
-/// Puts codes of M + 1 bits side by side, the first in the lowest bits.
+/// Puts codes of M + 1 bits side by side, the first in the lowest bits, until `out` is full.
 #[inline(always)]
-fn store<const M: u32>(codes: [u8; GROUP], out: &mut [MaybeUninit<u8>]) {
+fn store<const M: u32>(codes: &[u8], out: &mut [MaybeUninit<u8>]) {
     match M {
-        7 => out.copy_from_slice(as_uninit(&codes)),
+        7 => out.copy_from_slice(&as_uninit(codes)[..out.len()]),
         3 => {
-            let pairs: [[u8; 2]; 8] = bytemuck::cast(codes);
-            let bytes = pairs.map(|pair| {
-                let w = u16::from_le_bytes(pair);
-                (w | w >> 4) as u8
-            });
-            out.copy_from_slice(as_uninit(&bytes));
+            for (out, pair) in out.iter_mut().zip(codes.as_chunks::<2>().0) {
+                let w = u16::from_le_bytes(*pair);
+                out.write((w | w >> 4) as u8);
+            }
         }
         _ => {
-            let quads: [[u8; 4]; 4] = bytemuck::cast(codes);
-            let bytes = quads.map(|quad| {
-                let w = u32::from_le_bytes(quad);
-                (w | w >> 6 | w >> 12 | w >> 18) as u8
-            });
-            out.copy_from_slice(as_uninit(&bytes));
+            for (out, quad) in out.iter_mut().zip(codes.as_chunks::<4>().0) {
+                let w = u32::from_le_bytes(*quad);
+                out.write((w | w >> 6 | w >> 12 | w >> 18) as u8);
+            }
         }
     }
 }

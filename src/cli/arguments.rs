@@ -31,6 +31,17 @@ pub(crate) enum Command {
     Convert(ConvertArgs),
     /// Say what a layout looks like and how it would be filled
     Explain(ExplainArgs),
+    /// Measure conversions against memcpy on this machine
+    Bench(BenchArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct BenchArgs {
+    /// Only cases whose name contains this
+    pub(crate) filter: Option<String>,
+    /// Print an object for programs
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]

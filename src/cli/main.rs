@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod bench;
 mod convert;
 mod engine;
 mod explain;
@@ -46,6 +47,7 @@ fn run(cli: &Cli) -> Result<()> {
     match &cli.command {
         Some(Command::Convert(arguments)) => convert::run(arguments, isa),
         Some(Command::Explain(arguments)) => explain::run(arguments, isa),
+        Some(Command::Bench(arguments)) => bench::run(arguments, isa),
         None => Err(Failure::usage("command", "none", "one of those that `tilewright --help` lists")),
     }
 }

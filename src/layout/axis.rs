@@ -24,6 +24,9 @@ impl Level {
     }
 }
 
+/// Turns of looking for the padding of an axis.
+const MAX_WORK: usize = 16 * MAX_PARTS;
+
 /// A group of logical dimensions, the cells they fall on, and the cells they leave empty.
 #[derive(Debug, Clone)]
 pub(crate) struct Axis {
@@ -188,25 +191,34 @@ fn between(
     // Unroll what interleaves until each piece has a range of its own.
     loop {
         *work += pieces.len();
-        if *work > MAX_PARTS {
+        if *work > MAX_WORK {
             return Err(complex());
         }
         pieces.sort_by_key(|p| p.at[0]);
-        let end = |p: &Piece<1>| reach(p.at[0], &p.loops).1;
-        let clash = pieces.windows(2).position(|w| end(&w[0]) >= w[1].at[0]);
-        let Some(i) = clash else { break };
         let widest = |p: &Piece<1>| p.loops.first().map_or(0, |l| l.1[0]);
-        let i = if widest(&pieces[i]) >= widest(&pieces[i + 1]) { i } else { i + 1 };
-        let piece = pieces.remove(i);
-        let Some(&(n, [step])) = piece.loops.first() else { return Err(collide()) };
-        if step == 0 {
-            return Err(collide());
+        let mut clashes = vec![false; pieces.len()];
+        for i in 1..pieces.len() {
+            let (a, b) = (&pieces[i - 1], &pieces[i]);
+            if reach(a.at[0], &a.loops).1 >= b.at[0] {
+                clashes[if widest(a) >= widest(b) { i - 1 } else { i }] = true;
+            }
         }
-        if n > MAX_PARTS as u64 {
-            return Err(complex());
+        if !clashes.contains(&true) {
+            break;
         }
-        let turn = |k: u64| Piece { at: [piece.at[0] + k as i64 * step], loops: piece.loops[1..].to_vec() };
-        pieces.extend((0..n).map(turn));
+        let mut turns = Vec::with_capacity(pieces.len());
+        for (piece, clash) in pieces.into_iter().zip(clashes) {
+            match piece.loops.first() {
+                _ if !clash => turns.push(piece),
+                None | Some((_, [0])) => return Err(collide()),
+                Some(&(n, _)) if turns.len() as u64 + n > MAX_PARTS as u64 => return Err(complex()),
+                Some(&(n, [step])) => turns.extend(
+                    (0..n as i64)
+                        .map(|k| Piece { at: [piece.at[0] + k * step], loops: piece.loops[1..].to_vec() }),
+                ),
+            }
+        }
+        pieces = turns;
     }
     let (mut free, mut end) = (Vec::new(), from);
     for piece in pieces {
@@ -227,15 +239,18 @@ fn inside(
     work: &mut usize,
 ) -> Result<()> {
     let Some((&(n, step), rest)) = piece.loops.split_first() else { return Ok(()) };
-    if step == [1] {
+    if step == [1] && rest.is_empty() {
         return Ok(());
     }
     let turn_end = reach(piece.at[0], rest).1 + 1;
     let room = piece.at[0] + step[0] - turn_end;
     if room < 0 || step[0] == 0 {
         // Turns interleave: take them one by one.
-        if n > MAX_PARTS as u64 || step[0] == 0 {
+        if step[0] == 0 {
             return Err(Error::Collision { what: "an axis".into(), first: vec![], second: vec![] });
+        }
+        if n > MAX_PARTS as u64 {
+            return Err(Error::TooComplex { what: "the padding of an axis".into(), cap: MAX_PARTS });
         }
         let turns =
             (0..n).map(|k| Piece { at: [piece.at[0] + k as i64 * step[0]], loops: rest.to_vec() }).collect();
@@ -297,7 +312,14 @@ mod tests {
 
     #[test]
     fn two_on_one_cell_is_an_error() {
-        for loops in [vec![(3, [4]), (8, [1])], vec![(2, [0])], vec![(3, [2]), (2, [4])]] {
+        let sets = [
+            vec![(3, [4]), (8, [1])],
+            vec![(2, [0])],
+            vec![(3, [2]), (2, [4])],
+            vec![(8, [1]), (4, [0])],
+            vec![(8, [1]), (4, [1])],
+        ];
+        for loops in sets {
             let pieces = vec![Piece { at: [0], loops }];
             assert!(matches!(gaps(pieces, 100), Err(Error::Collision { .. })));
         }

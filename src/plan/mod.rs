@@ -13,11 +13,12 @@ use crate::dtype::{DType, Format};
 use crate::error::{Error, Result};
 use crate::layout::{Layout, Space, Tile};
 use nest::Nest;
+pub(crate) use order::MAX_BLOCK;
 
 /// The most loops of one nest: every dimension and split of a tensor of the greatest rank.
 pub(crate) const MAX_LOOPS: usize = 64;
 
-/// Choices that change bytes, and the instruction set, which does not.
+/// Choices that change bytes, and two that do not: the instruction set, and how bytes are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Options {
     /// How block floats round.
@@ -28,8 +29,22 @@ pub struct Options {
     pub compat_unpack: bool,
     /// How Spyre's 16-bit float treats its edges.
     pub sen169: Sen169,
+    /// Whether the destination is written past the caches.
+    pub store: Store,
     /// The instruction set level; none: what `TILEWRIGHT_ISA` says, or the best of the machine.
     pub isa: Option<Isa>,
+}
+
+/// How the destination is written. The bytes are the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Store {
+    /// Past the caches where the destination is too large to stay in them.
+    #[default]
+    Auto,
+    /// Through the caches: the destination is read again soon.
+    Cached,
+    /// Past the caches, whole lines at a time: as write-combined memory wants it.
+    Streamed,
 }
 
 /// The two published rules for the edges of Spyre's 16-bit float.

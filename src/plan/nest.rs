@@ -46,6 +46,14 @@ pub(crate) struct Nest {
     pub(crate) rows: Option<usize>,
     /// The loop that is the columns of a kernel's window, or its row of tiles, if any.
     pub(crate) cols: Option<usize>,
+    /// The order in which the loops are walked, outermost first.
+    pub(crate) order: Vec<usize>,
+    /// How many turns of each loop are assembled at once where the destination is streamed.
+    pub(crate) blocks: Vec<u64>,
+    /// How far apart these turns are while they are assembled, in bytes.
+    pub(crate) packed: Vec<i64>,
+    /// The first loop of those that step inside of a run of destination bytes.
+    pub(crate) segment: usize,
     /// How a kernel reads the tile to be packed in place, if it can.
     pub(crate) in_place: Option<InPlace>,
 }
@@ -85,6 +93,17 @@ pub(crate) struct Gather {
 
 impl Nest {
     pub(crate) fn new(at: Both, loops: Vec<Loop>, leaf: Leaf) -> Nest {
-        Nest { at, loops, leaf, rows: None, cols: None, in_place: None }
+        Nest {
+            at,
+            loops,
+            leaf,
+            rows: None,
+            cols: None,
+            order: vec![],
+            blocks: vec![],
+            packed: vec![],
+            segment: 0,
+            in_place: None,
+        }
     }
 }

@@ -1,50 +1,126 @@
-//! Which loops of a nest become the two-dimensional leaf that a kernel runs.
+//! How a nest is walked: which loops a kernel gets, which are taken in blocks, and in which order.
+//!
+//! Stores decide the speed of a copy. An ordinary store to a line that is in no cache reads the line first; a
+//! streamed store of whole lines does not, and is twice as fast. So the destination is made in *segments*, runs of
+//! bytes that follow one another, each assembled in L1 and then written at once; and the segments are taken in the
+//! order in which the source lies in memory. Where the source runs across segments (a transpose), a block of
+//! segments is assembled together, so that whole lines are read as well.
 
 use super::nest::{Gather, InPlace, Leaf, Loop, Nest};
 use super::{Op, Side};
 
-/// Sets the leaf loops of each nest.
-///
-/// Columns are the innermost loop, for it moves the least in the destination. Rows are the loop along which
-/// the source is contiguous, which makes the leaf a transpose, or else the next loop outward. A loop that
-/// goes from unit to unit, or from tile to tile of a block source, cannot be in the leaf: its address is
-/// looked up. A tile that is packed from where it lies takes a row of such tiles.
+/// Bytes of a segment: long enough that memory sees whole pages worth of lines, short enough for L1.
+const SEGMENT: i64 = 4096;
+
+/// Bytes of a segment, and of the source lines across segments, where the source runs across them.
+const LINES: i64 = 128;
+
+/// The greatest block, in bytes, that is assembled at once; [`crate::run`] has this much scratch for each thread.
+pub(crate) const MAX_BLOCK: usize = 16 << 10;
+
+/// Sets how each nest is walked.
 pub(crate) fn choose(nests: &mut [Nest], src: &Side, dst: &Side, op: Op) {
     for nest in nests {
-        let fits = |l: &Loop| {
-            let plain = l.step[0] == 0 && l.step[3] == 0;
-            plain && if src.codec.is_some() && nest.leaf == Leaf::Element { l.step[1] == 0 } else { true }
+        nest.blocks = vec![1; nest.loops.len()];
+        nest.packed = nest.loops.iter().map(|l| l.step[4]).collect();
+        nest.segment = nest.loops.len();
+        nest.order = (0..nest.loops.len()).collect();
+        match nest.leaf {
+            Leaf::Fill => fill(nest, dst),
+            Leaf::Pack(_) => pack(nest, src, dst),
+            Leaf::Element => element(nest, src, dst, op),
+        }
+        // By source, then destination: the loop with the longest way in the source is outermost.
+        let far = |i: &usize| {
+            let s = nest.loops[*i].step;
+            (s[0].unsigned_abs(), s[1].unsigned_abs(), s[2].unsigned_abs(), s[4])
         };
-        let count = nest.loops.len();
-        let candidates = || (0..count).rev().filter(|&i| fits(&nest.loops[i]));
-        nest.cols = match nest.leaf {
-            Leaf::Pack(ref parts) => {
-                let cols = dst.codec.map_or(1, |c| c.tile().cols());
-                nest.in_place = if src.codec.is_none() { in_place(parts, cols) } else { None };
-                let lookup = |i: usize| nest.loops[i].step[3] != 0 || parts[0].moves[i][0] != 0;
-                count.checked_sub(1).filter(|&i| nest.in_place.is_some() && !lookup(i))
-            }
-            Leaf::Fill => count.checked_sub(1).filter(|&i| nest.loops[i].step[4] == dst.grain as i64),
-            Leaf::Element => candidates().next(),
-        };
-        nest.rows = match (&nest.leaf, nest.cols) {
-            (Leaf::Pack(_), _) | (_, None) => None,
-            (Leaf::Fill, Some(c)) => c.checked_sub(1).filter(|&r| nest.loops[r].step[3] == 0),
-            (Leaf::Element, Some(c)) => {
-                let near = match op {
-                    Op::Copy(size) => size as i64,
-                    Op::Convert(from, _) => from.size() as i64,
-                };
-                let contiguous = |i: usize| {
-                    let s = nest.loops[i].step;
-                    if src.codec.is_some() { s[2] == 1 } else { s[1] == near }
-                };
-                let others = || candidates().filter(|&i| i != c);
-                let transposed = others().find(|&i| !contiguous(c) && contiguous(i));
-                transposed.or_else(|| others().next())
-            }
-        };
+        let mut order = std::mem::take(&mut nest.order);
+        if nest.leaf == Leaf::Element {
+            order.sort_by_key(|i| std::cmp::Reverse(far(i)));
+        }
+        nest.order = order;
     }
+}
+
+/// A fill is runs of bytes: the innermost loop is the run, the next one the rows of a call.
+fn fill(nest: &mut Nest, dst: &Side) {
+    let Some(last) = nest.loops.len().checked_sub(1) else { return };
+    if nest.loops[last].step[4] != dst.grain as i64 {
+        return;
+    }
+    nest.cols = Some(last);
+    nest.rows = last.checked_sub(1).filter(|&r| nest.loops[r].step[3] == 0);
+}
+
+/// Tiles that are packed from where they lie are taken in rows.
+fn pack(nest: &mut Nest, src: &Side, dst: &Side) {
+    let Leaf::Pack(parts) = &nest.leaf else { return };
+    let cols = dst.codec.map_or(1, |c| c.tile().cols());
+    nest.in_place = if src.codec.is_none() { in_place(parts, cols) } else { None };
+    let lookup = |i: usize| nest.loops[i].step[3] != 0 || parts[0].moves[i][0] != 0;
+    let row = nest.loops.len().checked_sub(1).filter(|&i| nest.in_place.is_some() && !lookup(i));
+    if let Some(row) = row {
+        nest.cols = Some(row);
+        // A streamed row of tiles must be a run of bytes.
+        if nest.loops[row].step[4] == dst.grain as i64 {
+            nest.blocks[row] = nest.loops[row].n.min((SEGMENT / dst.grain as i64).max(1) as u64);
+        }
+    }
+}
+
+fn element(nest: &mut Nest, src: &Side, dst: &Side, op: Op) {
+    let near = match op {
+        Op::Copy(size) => size as i64,
+        Op::Convert(from, _) => from.size() as i64,
+    };
+    let block = src.codec.is_some();
+    // A loop from unit to unit is not for a kernel, for units are looked up; nor is one from tile to tile.
+    let fits = |l: &Loop| l.step[0] == 0 && l.step[3] == 0 && !(block && l.step[1] != 0);
+    let contiguous = |l: &Loop| if block { l.step[2] == 1 } else { l.step[1] == near };
+    let grain = dst.grain as i64;
+
+    let runs = nest.loops.last().is_some_and(|l| contiguous(l) && l.n as i64 * near >= 16);
+    let across =
+        (0..nest.loops.len()).rev().find(|&i| !runs && fits(&nest.loops[i]) && contiguous(&nest.loops[i]));
+    let target = if across.is_some() { LINES.max(grain) } else { SEGMENT };
+    // The segment: loops from the innermost outward whose steps chain in the destination.
+    let mut extent = grain;
+    let mut segment = nest.loops.len();
+    while let Some(i) = segment.checked_sub(1) {
+        let l = nest.loops[i];
+        let room = (target / extent).max(1) as u64;
+        if !fits(&l) || l.step[4] != extent || Some(i) == across || room == 1 && extent > grain {
+            break;
+        }
+        segment = i;
+        nest.blocks[i] = l.n.min(room);
+        extent *= nest.blocks[i] as i64;
+        if nest.blocks[i] < l.n {
+            break;
+        }
+    }
+    nest.segment = segment;
+    // Loops of a block outside of the segment: across it, or all of a tile that is unpacked once.
+    let mut bytes = extent as u64;
+    let outside = (0..segment).rev().filter(|&i| fits(&nest.loops[i]));
+    for i in outside {
+        let l = &nest.loops[i];
+        let wanted = match block {
+            true if l.step[2] != 0 => l.n,
+            _ if Some(i) == across => l.n.min((LINES / near).max(1) as u64),
+            _ => 1,
+        };
+        if wanted > 1 && bytes * wanted <= MAX_BLOCK as u64 {
+            nest.blocks[i] = wanted;
+            nest.packed[i] = bytes as i64;
+            bytes *= wanted;
+        }
+    }
+    // Kernels take the two innermost loops of a block; of a transpose, the two that run along.
+    let mut inner = (0..nest.loops.len()).rev().filter(|&i| nest.blocks[i] > 1);
+    nest.cols = inner.next();
+    nest.rows = across.filter(|&i| nest.blocks[i] > 1 && Some(i) != nest.cols).or_else(|| inner.next());
 }
 
 /// The strides of a tile's elements in the source, if its valid elements are a corner of even rows and columns.

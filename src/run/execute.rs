@@ -1,5 +1,6 @@
 //! The fast executor: clips the nests to a destination range, and runs each rectangular rest with kernels.
 
+use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -10,10 +11,14 @@ use super::memory::{Split, writable, written};
 use super::threads::Executor;
 use crate::error::{Error, Result};
 use crate::plan::nest::{Both, Gather, Leaf, Nest};
-use crate::plan::{MAX_LOOPS, Op, Plan};
+use crate::plan::{MAX_BLOCK, MAX_LOOPS, Op, Plan, Store};
 
 /// Less than this is done on the caller's thread: handing a task over costs as much as moving some 100 KiB.
 const SMALL: usize = 256 << 10;
+
+/// A destination of this many bytes is written past the caches: it would not stay in them, and an ordinary store
+/// reads each line before it writes it.
+const STREAMED: usize = 24 << 20;
 
 /// Tasks for each thread, so that one that is held up delays little.
 const TASKS_PER_THREAD: usize = 4;
@@ -78,6 +83,14 @@ impl Plan {
         Ok(written(destination))
     }
 
+    /// [`Plan::execute`] with the caller's threads.
+    ///
+    /// # Errors
+    /// As [`Plan::execute_on`].
+    pub fn run_on(&self, executor: &dyn Executor, source: &[u8], destination: &mut [u8]) -> Result<()> {
+        self.execute_on(executor, source, writable(destination)).map(|_| ())
+    }
+
     /// Produces one range of the destination alone: `out` holds just these bytes.
     ///
     /// The range begins and ends on multiples of [`Plan::granule`].
@@ -136,15 +149,14 @@ impl Plan {
 
     /// Writes the bytes of the destination from `begin` on that `out` has room for.
     fn run(&self, source: &[u8], begin: usize, out: &mut [MaybeUninit<u8>]) {
-        let mut job = Job { plan: self, source, out, scratch: Scratch::new() };
-        for part in self.parts(begin, begin + job.out.len()) {
-            let at = part.at - begin;
-            job.nests(part.lo, part.hi, part.lo - at as i64);
-            if part.gap > 0 {
-                let to = at + (part.hi - part.lo) as usize;
-                self.kernels.fill(&[0], job.out, to, 1, 0, part.gap);
-            }
-        }
+        SCRATCH.with_borrow_mut(|scratch| {
+            scratch.tiles.unpacked_at = None;
+            let streams = match self.options().store {
+                Store::Auto => self.destination_bytes() >= STREAMED,
+                store => store == Store::Streamed,
+            };
+            Job { plan: self, source, out, scratch, streams }.parts(begin);
+        });
         self.kernels.fence();
     }
 }
@@ -154,11 +166,24 @@ struct Job<'a> {
     plan: &'a Plan,
     source: &'a [u8],
     out: &'a mut [MaybeUninit<u8>],
-    scratch: Scratch,
+    scratch: &'a mut Scratch,
+    /// Whether segments go to the destination past the caches.
+    streams: bool,
 }
 
-/// What a thread needs besides source and destination: tiles of a block format on their way.
+/// What a thread needs besides source and destination; allocated when it runs its first plan.
 struct Scratch {
+    /// Segments before they are streamed.
+    block: Block,
+    tiles: Tiles,
+}
+
+/// Whole cache lines.
+#[repr(align(64))]
+struct Block([u8; MAX_BLOCK]);
+
+/// Tiles of a block format on their way.
+struct Tiles {
     /// A tile to be packed, row by row.
     tile: [f32; TileShape::MAX_ELEMENTS],
     /// The last tile of the source that was unpacked, row by row.
@@ -167,45 +192,79 @@ struct Scratch {
     unpacked_at: Option<usize>,
 }
 
-impl Scratch {
-    fn new() -> Scratch {
-        Scratch {
+thread_local! {
+    static SCRATCH: RefCell<Box<Scratch>> = RefCell::new(Box::new(Scratch {
+        block: Block([0; MAX_BLOCK]),
+        tiles: Tiles {
             tile: [0.0; TileShape::MAX_ELEMENTS],
             unpacked: [0.0; TileShape::MAX_ELEMENTS],
             unpacked_at: None,
-        }
-    }
+        },
+    }));
 }
 
 impl Job<'_> {
+    /// Writes all of `out`, which begins at byte `begin` of the destination.
+    fn parts(&mut self, begin: usize) {
+        let plan = self.plan;
+        for part in plan.parts(begin, begin + self.out.len()) {
+            let at = part.at - begin;
+            self.nests(part.lo, part.hi, part.lo - at as i64);
+            if part.gap > 0 {
+                let to = at + (part.hi - part.lo) as usize;
+                plan.kernels.fill(&[0], self.out, to, 1, 0, part.gap);
+            }
+        }
+    }
+
     /// Runs what the nests write of `lo..hi`, counted through all units; `base` is where `out` begins.
     fn nests(&mut self, lo: i64, hi: i64, base: i64) {
         let plan = self.plan;
         plan.clip(lo, hi, &mut |nest, view| self.rectangle(nest, view, base));
     }
 
-    /// Runs all turns of a view.
+    /// Runs all turns of a view, block by block.
     fn rectangle(&mut self, nest: &Nest, view: &View, base: i64) {
-        let mut counters = [0_u64; MAX_LOOPS];
+        let count = nest.loops.len();
+        let mut blocks = [1; MAX_LOOPS];
+        if self.streams && nest.leaf != Leaf::Fill {
+            blocks[..count].copy_from_slice(&nest.blocks);
+        } else {
+            // Kernels take all of their two loops.
+            nest.rows.iter().chain(&nest.cols).for_each(|&i| blocks[i] = view.n[i]);
+        }
+        let mut turn = [0_u64; MAX_LOOPS];
+        let mut size = [1_u64; MAX_LOOPS];
         let mut at = view.at;
         loop {
+            for i in 0..count {
+                size[i] = blocks[i].min(view.n[i] - turn[i]);
+            }
             let to = (self.plan.linear(at) - base) as usize;
             match &nest.leaf {
-                Leaf::Element => self.elements(nest, view, at, to),
-                Leaf::Fill => self.fill(nest, view, to),
-                Leaf::Pack(parts) => self.pack(nest, parts, view, &counters, to),
+                Leaf::Element if self.streams => self.streamed(nest, at, &size, to),
+                Leaf::Element => {
+                    let steps = |i: usize| nest.loops[i].step[4];
+                    let tiles = &mut self.scratch.tiles;
+                    assemble(self.plan, self.source, tiles, nest, at, &size, self.out, to, steps);
+                }
+                Leaf::Fill => self.fill(nest, &size, to),
+                Leaf::Pack(parts) => {
+                    let turn = std::array::from_fn(|i| view.first[i] + turn[i]);
+                    self.pack(nest, parts, &turn, &size, to);
+                }
             }
-            let mut outer = (0..nest.loops.len())
-                .rev()
-                .filter(|&i| Some(i) != nest.rows && Some(i) != nest.cols && view.n[i] > 1);
-            let more = outer.any(|i| {
-                counters[i] += 1;
-                if counters[i] < view.n[i] {
-                    at = advance(at, nest.loops[i].step, 1);
+            let more = nest.order.iter().rev().any(|&i| {
+                if view.n[i] <= blocks[i] {
+                    return false;
+                }
+                turn[i] += blocks[i];
+                if turn[i] < view.n[i] {
+                    at = advance(at, nest.loops[i].step, blocks[i] as i64);
                     return true;
                 }
-                at = advance(at, nest.loops[i].step, 1 - counters[i] as i64);
-                counters[i] = 0;
+                at = advance(at, nest.loops[i].step, blocks[i] as i64 - turn[i] as i64);
+                turn[i] = 0;
                 false
             });
             if !more {
@@ -214,60 +273,64 @@ impl Job<'_> {
         }
     }
 
-    fn fill(&mut self, nest: &Nest, view: &View, to: usize) {
-        let len = nest.cols.map_or(1, |c| view.n[c] as usize) * self.plan.dst.grain;
-        let rows = nest.rows.map_or(1, |r| view.n[r] as usize);
+    /// One block of elements by way of the scratch: each of its segments is then written at once.
+    fn streamed(&mut self, nest: &Nest, at: Both, size: &[u64; MAX_LOOPS], to: usize) {
+        let plan = self.plan;
+        // Where clipping has cut a loop of the segment, those further out have one turn.
+        let inside = nest.loops.iter().zip(size).skip(nest.segment);
+        let len = inside.fold(plan.dst.grain, |len, (l, &n)| len + (n as usize - 1) * l.step[4] as usize);
+        let in_source = matches!(plan.op, Op::Copy(_))
+            && nest.loops.len() == nest.segment + 1
+            && nest.loops[nest.segment].step[1] == plan.src.grain as i64;
+        if in_source {
+            // The segment lies in the source as it is.
+            let from = (plan.src.space.unit_at(at[0]) + at[1]) as usize;
+            return plan.kernels.stream(&self.source[from..from + len], self.out, to);
+        }
+        let Scratch { block: Block(block), tiles } = &mut *self.scratch;
+        let steps = |i: usize| nest.packed[i];
+        assemble(plan, self.source, tiles, nest, at, size, writable(block), 0, steps);
+        let across: u64 = size[..nest.segment].iter().product();
+        for turn in 0..across {
+            let (mut rest, mut from, mut to) = (turn, 0, to as i64);
+            for i in (0..nest.segment).rev().filter(|&i| size[i] > 1) {
+                let digit = (rest % size[i]) as i64;
+                rest /= size[i];
+                from += nest.packed[i] * digit;
+                to += nest.loops[i].step[4] * digit;
+            }
+            plan.kernels.stream(&block[from as usize..from as usize + len], self.out, to as usize);
+        }
+    }
+
+    fn fill(&mut self, nest: &Nest, size: &[u64; MAX_LOOPS], to: usize) {
+        let len = nest.cols.map_or(1, |c| size[c] as usize) * self.plan.dst.grain;
+        let rows = nest.rows.map_or(1, |r| size[r] as usize);
         let step = nest.rows.map_or(0, |r| self.plan.linear(nest.loops[r].step) as isize);
         self.plan.kernels.fill(&self.plan.fill, self.out, to, rows, step, len);
     }
 
-    fn elements(&mut self, nest: &Nest, view: &View, at: Both, to: usize) {
-        let pick = |i: Option<usize>| i.map_or((1, [0; 6]), |i| (view.n[i], nest.loops[i].step));
-        let ((rows, row), (cols, col)) = (pick(nest.rows), pick(nest.cols));
-        let window = |src_row: i64, src_col: i64| Window {
-            rows: rows as usize,
-            cols: cols as usize,
-            src_row: src_row as isize,
-            src_col: src_col as isize,
-            dst_row: row[4] as isize,
-            dst_col: col[4] as isize,
-        };
-        let plan = self.plan;
-        let from = (plan.src.space.unit_at(at[0]) + at[1]) as usize;
-        if let Some(codec) = plan.src.codec {
-            let Op::Convert(number, into) = plan.op else { return };
-            let w = window(row[2], col[2]);
-            if let Some(args) = rectangle(from, at[2], to, &w, codec.tile().cols()) {
-                return plan.kernels.unpack(&codec, into, self.source, &args, self.out);
-            }
-            let tile =
-                unpack(plan, self.source, &mut self.scratch.unpacked, &mut self.scratch.unpacked_at, from);
-            let w = Window { src_row: w.src_row * 4, src_col: w.src_col * 4, ..w };
-            plan.kernels.convert(number, into, tile, at[2] as usize * 4, self.out, to, &w);
-            return;
-        }
-        let w = window(row[1], col[1]);
-        match plan.op {
-            Op::Copy(size) => plan.kernels.copy(size, self.source, from, self.out, to, &w),
-            Op::Convert(number, into) => {
-                plan.kernels.convert(number, into, self.source, from, self.out, to, &w)
-            }
-        }
-    }
-
-    fn pack(&mut self, nest: &Nest, parts: &[Gather], view: &View, counters: &[u64], to: usize) {
+    /// Packs a tile, or a row of tiles that a kernel reads where they lie.
+    fn pack(
+        &mut self,
+        nest: &Nest,
+        parts: &[Gather],
+        turn: &[u64; MAX_LOOPS],
+        size: &[u64; MAX_LOOPS],
+        to: usize,
+    ) {
         let plan = self.plan;
         let (Some(codec), Op::Convert(number, _)) = (plan.dst.codec, plan.op) else { return };
         let moved = |part: &Gather| {
-            part.moves.iter().enumerate().fold(part.src, |at, (i, step)| {
-                let turn = (view.first[i] + counters[i]) as i64;
-                std::array::from_fn(|k| at[k] + step[k] * turn)
-            })
+            part.moves
+                .iter()
+                .zip(turn)
+                .fold(part.src, |at, (step, &turn)| std::array::from_fn(|k| at[k] + step[k] * turn as i64))
         };
         if let (Some(tile), [part]) = (nest.in_place, parts) {
             let at = moved(part);
             let args = PackArgs {
-                tiles: nest.cols.map_or(1, |c| view.n[c] as usize),
+                tiles: nest.cols.map_or(1, |c| size[c] as usize),
                 src_at: (plan.src.space.unit_at(at[0]) + at[1]) as usize,
                 src_tile: nest.cols.map_or(0, |c| part.moves[c][1] as isize),
                 src_row: tile.src_row,
@@ -282,7 +345,7 @@ impl Job<'_> {
         let elements = codec.tile().elements();
         let covered: u64 = parts.iter().map(|p| p.loops.iter().map(|l| l.n).product::<u64>()).sum();
         if covered < elements as u64 {
-            self.scratch.tile[..elements].fill(plan.pad);
+            self.scratch.tiles.tile[..elements].fill(plan.pad);
         }
         for part in parts {
             self.gather(part, moved(part));
@@ -299,7 +362,7 @@ impl Job<'_> {
             pad: plan.pad,
             dst_tile: plan.dst.grain,
         };
-        let tile = bytemuck::cast_slice(&self.scratch.tile[..elements]);
+        let tile = bytemuck::cast_slice(&self.scratch.tiles.tile[..elements]);
         plan.kernels.pack(&codec, Number::F32, tile, &args, self.out, to);
     }
 
@@ -307,7 +370,7 @@ impl Job<'_> {
     fn gather(&mut self, part: &Gather, at: [i64; 3]) {
         let plan = self.plan;
         let Op::Convert(number, _) = plan.op else { return };
-        let Scratch { tile, unpacked, unpacked_at } = &mut self.scratch;
+        let Tiles { tile, unpacked, unpacked_at } = &mut self.scratch.tiles;
         let tile = writable(bytemuck::cast_slice_mut(tile.as_mut_slice()));
         let (outer, inner) = part.loops.split_at(part.loops.len().saturating_sub(2));
         let pick = |i: usize| inner.get(i).map_or((1, [0; 6]), |l| (l.n as usize, l.step));
@@ -346,6 +409,80 @@ impl Job<'_> {
                 }
             }
         }
+    }
+}
+
+/// Puts a block of elements, which begins at `at`, to byte `to` of a destination in which loop `i` steps by
+/// `steps(i)`.
+#[allow(clippy::too_many_arguments)]
+fn assemble(
+    plan: &Plan,
+    source: &[u8],
+    tiles: &mut Tiles,
+    nest: &Nest,
+    mut at: Both,
+    size: &[u64; MAX_LOOPS],
+    out: &mut [MaybeUninit<u8>],
+    to: usize,
+    steps: impl Fn(usize) -> i64,
+) {
+    let mut to = to as i64;
+    let mut turn = [0_u64; MAX_LOOPS];
+    loop {
+        elements(plan, source, tiles, nest, at, size, out, to as usize, &steps);
+        let inner = |&i: &usize| size[i] > 1 && Some(i) != nest.rows && Some(i) != nest.cols;
+        let more = (0..nest.loops.len()).rev().filter(inner).any(|i| {
+            turn[i] += 1;
+            let by = if turn[i] < size[i] { 1 } else { 1 - turn[i] as i64 };
+            at = advance(at, nest.loops[i].step, by);
+            to += steps(i) * by;
+            turn[i] = if by == 1 { turn[i] } else { 0 };
+            by == 1
+        });
+        if !more {
+            return;
+        }
+    }
+}
+
+/// One kernel call of a block: all turns of the nest's rows and columns.
+#[allow(clippy::too_many_arguments)]
+fn elements(
+    plan: &Plan,
+    source: &[u8],
+    tiles: &mut Tiles,
+    nest: &Nest,
+    at: Both,
+    size: &[u64; MAX_LOOPS],
+    out: &mut [MaybeUninit<u8>],
+    to: usize,
+    steps: &impl Fn(usize) -> i64,
+) {
+    let pick = |i: Option<usize>| i.map_or((1, [0; 6], 0), |i| (size[i], nest.loops[i].step, steps(i)));
+    let ((rows, row, dst_row), (cols, col, dst_col)) = (pick(nest.rows), pick(nest.cols));
+    let window = |k: usize| Window {
+        rows: rows as usize,
+        cols: cols as usize,
+        src_row: row[k] as isize,
+        src_col: col[k] as isize,
+        dst_row: dst_row as isize,
+        dst_col: dst_col as isize,
+    };
+    let from = (plan.src.space.unit_at(at[0]) + at[1]) as usize;
+    match (plan.src.codec, plan.op) {
+        (Some(codec), Op::Convert(number, into)) => {
+            let w = window(2);
+            if let Some(args) = rectangle(from, at[2], to, &w, codec.tile().cols()) {
+                return plan.kernels.unpack(&codec, into, source, &args, out);
+            }
+            let tile = unpack(plan, source, &mut tiles.unpacked, &mut tiles.unpacked_at, from);
+            let w = Window { src_row: w.src_row * 4, src_col: w.src_col * 4, ..w };
+            plan.kernels.convert(number, into, tile, at[2] as usize * 4, out, to, &w);
+        }
+        (_, Op::Convert(number, into)) => {
+            plan.kernels.convert(number, into, source, from, out, to, &window(1));
+        }
+        (_, Op::Copy(size)) => plan.kernels.copy(size, source, from, out, to, &window(1)),
     }
 }
 

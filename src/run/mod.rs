@@ -1,5 +1,6 @@
 //! Running plans: fast and in parallel, element by element with every access checked, or without a plan.
 
+mod buffer;
 mod clip;
 mod execute;
 mod interpret;
@@ -8,6 +9,7 @@ mod reference;
 mod threads;
 mod window;
 
+pub use buffer::AlignedBuffer;
 pub use interpret::{Interpreted, interpret};
 pub use reference::reference;
 pub use threads::{Executor, Inline};

@@ -73,14 +73,17 @@ pub(crate) fn axes(
     Ok(axes)
 }
 
+/// The step of each dimension and the value at index 0.
+type Linear = (Vec<i64>, i64);
+
 /// One result of a map over a tensor.
 struct Physical<'a> {
     result: &'a AffineExpr,
     extent: u64,
     /// The dimensions of more than one element on which it depends.
     dims: Vec<usize>,
-    /// The step of each dimension and the value at index 0, if it is linear.
-    linear: Option<(Vec<i64>, i64)>,
+    /// Its steps, if it is linear.
+    linear: Option<Linear>,
 }
 
 impl<'a> Physical<'a> {
@@ -148,7 +151,7 @@ fn axis(
         }
         Some(linear) if digits.in_order && members.iter().all(|&r| sharding.is_whole(r)) => {
             // A cell number is linear too: all results together are one number in mixed radix.
-            let whole = |f: &dyn Fn(&(Vec<i64>, i64)) -> i64| -> i64 {
+            let whole = |f: &dyn Fn(&Linear) -> i64| -> i64 {
                 linear.iter().zip(&digits.weights).map(|(l, &w)| f(l) * w as i64).sum()
             };
             let nest: Vec<_> = dims.iter().map(|&d| (shape[d], [whole(&|l| l.0[d])])).collect();

@@ -170,7 +170,7 @@ impl Ttnn {
     /// A shard of a tiled tensor ends at tile boundaries.
     fn check_whole_tiles(&self, shard: &[u64]) -> Result<()> {
         let PageLayout::Tile { shape, .. } = self.layout else { return Ok(()) };
-        let whole = |h: u64, w: u64| h % shape.height() == 0 && w % shape.width() == 0;
+        let whole = |h: u64, w: u64| h.is_multiple_of(shape.height()) && w.is_multiple_of(shape.width());
         if !matches!(shard, [.., height, width] if whole(*height, *width)) {
             return Err(Error::value(
                 "shard",
@@ -227,16 +227,13 @@ impl Ttnn {
             }
         }
         let rank = match &self.memory {
+            Memory::Sharded { shard, .. } if shard.len() > padded.len() => {
+                let needed = format!("at most {} dimensions, as the tensor has", padded.len());
+                return Err(Error::value("shard", join(shard), needed));
+            }
             Memory::Sharded { shard, .. } => shard.len(),
             _ => 2,
         };
-        if rank > padded.len() {
-            let needed = format!("at most {} dimensions, as the tensor has", padded.len());
-            let Memory::Sharded { shard, .. } = &self.memory else {
-                return Err(Error::overflow("the shape"));
-            };
-            return Err(Error::value("shard", join(shard), needed));
-        }
         let folded = padded.len() - rank + 1;
         let first = volume("the padded shape", padded[..folded].iter().copied())?;
         let shape = [&[first], &padded[folded..]].concat();

@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use crate::error::{Error, Result};
 use crate::layout::Layout;
+use crate::target::mesh::Uneven;
 use crate::target::{self, Placement, Tensor};
 
 mod affine;
@@ -121,10 +122,8 @@ impl Descriptor {
     /// # Errors
     /// Where the descriptor is for another tensor, does not follow from its own rules, or has no layout.
     pub fn layout(&self, tensor: &Tensor, placement: &Placement) -> Result<Layout> {
-        match placement.mesh {
-            Some(_) => Err(Error::value("mesh", "a mesh", "not yet")),
-            None => self.local(tensor, placement),
-        }
+        let Some(mesh) = placement.mesh else { return self.local(tensor, placement) };
+        mesh.apply(tensor, Uneven::Refuse, |local| self.local(local, placement))
     }
 
     /// The layout on one device.
@@ -136,13 +135,8 @@ impl Descriptor {
             Descriptor::MetalCurrent(d) => return d.to_layout(tensor, placement),
             Descriptor::Ttnn(d) => d.to_layout(tensor, placement),
             Descriptor::Spyre(d) => d.to_layout(tensor, placement),
-            Descriptor::Tuple(_) | Descriptor::Dci(_) => {
-                return Err(Error::value(
-                    "layout",
-                    "a list of loop nests",
-                    "a layout; such a list is a plan",
-                ));
-            }
+            Descriptor::Tuple(d) => d.to_layout(tensor, placement),
+            Descriptor::Dci(d) => d.to_layout(tensor, placement),
         }?;
         match placement.device {
             Some(_) => Err(Error::value("device", "a device", "a metal layout, whose grid it places")),

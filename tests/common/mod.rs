@@ -1,6 +1,7 @@
 //! What several test files share.
 
 use kernels::Isa;
+use tilewright::plan::Store;
 use tilewright::run::{Pool, interpret, reference};
 use tilewright::{Layout, Options, Plan};
 
@@ -30,8 +31,9 @@ pub(crate) fn check_bytes(src: &Layout, dst: &Layout, source: &[u8]) {
     assert!(seen.writes.iter().all(|&w| w == 1), "some byte is not written once\n{plan}");
     assert!(seen.bytes == expect, "interpreter differs at {:?}\n{plan}", differs(&seen.bytes, &expect));
     let pool = Pool::new(3).unwrap();
-    for isa in Isa::available() {
-        let plan = Plan::compile(src, dst, &Options { isa: Some(isa), ..options }).unwrap();
+    let stores = [Store::Cached, Store::Streamed];
+    for (isa, store) in Isa::available().flat_map(|isa| stores.map(|store| (isa, store))) {
+        let plan = Plan::compile(src, dst, &Options { isa: Some(isa), store, ..options }).unwrap();
         let mut out = vec![0xA5; expect.len()];
         plan.execute(source, &mut out).unwrap();
         assert!(out == expect, "{isa:?} differs at {:?}\n{plan}", differs(&out, &expect));
