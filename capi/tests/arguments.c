@@ -377,6 +377,24 @@ static void queries(tw_plan *plan) {
     STATUS(TW_LENGTH, tw_plan_explain(plan, &out, &message));
 }
 
+// A tensor that lies on many devices has as many places.
+static void replicas(const char *mesh, uint64_t devices) {
+    tw_layout layout = layout_text("memref<40x50xf32>");
+    layout.mesh = (tw_string){mesh, strlen(mesh)};
+    const tw_request request = request_of(&layout);
+    tw_plan *plan = NULL;
+    STATUS(TW_OK, tw_plan_compile(&request, &plan, &message));
+    tw_plan_info info = {.struct_size = sizeof info};
+    STATUS(TW_OK, tw_plan_query(plan, &info, &message));
+    EXPECT(info.destination_copies == devices && info.destination_bytes == devices * SOURCE);
+    const uint64_t index[] = {0, 1};
+    tw_place places[3];
+    uint64_t count = 0;
+    STATUS(TW_SHORT, tw_plan_locate(plan, TW_DESTINATION, index, 2, places, 3, &count, &message));
+    EXPECT(count == devices && places[2].buffer == 2 && places[2].byte == 4);
+    tw_plan_free(plan);
+}
+
 static void execution(const tw_plan *plan) {
     unsigned char *memory = malloc(SOURCE + TILES + 1);
     if (memory == NULL) {
@@ -425,6 +443,8 @@ int main(void) {
     layouts();
     structs();
     messages();
+    replicas("ReplicateTensorToMesh(mesh_shape=(2, 4))", 8);
+    replicas("ReplicateTensorToMesh(mesh_shape=(1048576, 1048576))", UINT64_C(1) << 40);
     tw_plan *plan = compile(SHAPE, 2, TW_F32, BFP8);
     queries(plan);
     execution(plan);
