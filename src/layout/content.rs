@@ -32,7 +32,7 @@ impl Layout {
         if buffer >= self.buffers() {
             return Err(Error::value("buffer", buffer, format!("one of {}", self.buffers())));
         }
-        let places = self.places() / self.buffers();
+        let places = self.capacity() / self.buffers();
         let mut content = Content { elements: 0, padding: places, ranges: vec![0..0; self.shape.len()] };
         if self.elements() == 0 {
             return Ok(content);

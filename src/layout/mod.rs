@@ -219,7 +219,7 @@ impl Layout {
     }
 
     /// How many elements all buffers have room for.
-    fn places(&self) -> u64 {
+    fn capacity(&self) -> u64 {
         let per_grain = match self.format {
             Format::Block(_) => self.tile.map_or(1, Tile::elements),
             _ => 1,
@@ -229,7 +229,7 @@ impl Layout {
 
     /// How many places of all buffers hold no element; not meant for a source whose elements share places.
     pub fn padding_elements(&self) -> u64 {
-        self.places().saturating_sub(self.elements().saturating_mul(self.copies()))
+        self.capacity().saturating_sub(self.elements().saturating_mul(self.copies()))
     }
 
     /// The address of a logical index in the first replica. The index must lie inside of the shape.

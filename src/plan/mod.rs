@@ -7,7 +7,8 @@ pub(crate) mod nest;
 mod order;
 mod verify;
 
-use kernels::{BlockCodec, BlockOptions, Isa, Kernels, Number, Rounding, TileShape};
+use kernels::{BlockCodec, BlockOptions, Kernels, Number, TileShape};
+pub use kernels::{Isa, Rounding};
 
 use crate::dtype::{DType, Format};
 use crate::error::{Error, Result};

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use kernels::{Around, MAX_AROUND, Number, PackArgs, TileShape, UnpackArgs, Window};
 
+use super::clip::{View, advance};
 use super::memory::{Split, writable, written};
 use super::threads::Executor;
 use crate::error::{Error, Result};
@@ -97,19 +98,34 @@ impl Plan {
     /// # Errors
     /// Where it does not, or lies outside of the destination, or a slice has the wrong length.
     pub fn execute_chunk(&self, source: &[u8], range: Range<usize>, out: &mut [u8]) -> Result<()> {
+        self.execute_chunk_uninit(source, range, writable(out)).map(|_| ())
+    }
+
+    /// [`Plan::execute_chunk`] into memory that need not be initialised; gives it back initialised.
+    pub fn execute_chunk_uninit<'d>(
+        &self,
+        source: &[u8],
+        range: Range<usize>,
+        out: &'d mut [MaybeUninit<u8>],
+    ) -> Result<&'d mut [u8]> {
         self.check_source(source)?;
-        let total = self.destination_bytes();
-        let granule = self.granule().max(1);
+        self.check_chunk(&range)?;
+        if out.len() != range.len() {
+            let (given, needed) = (out.len() as u64, range.len() as u64);
+            return Err(Error::Length { what: "chunk", given, needed });
+        }
+        self.run(source, range.start, out);
+        Ok(written(out))
+    }
+
+    /// An error unless the range is one that can be produced alone.
+    pub(super) fn check_chunk(&self, range: &Range<usize>) -> Result<()> {
+        let (granule, total) = (self.granule().max(1), self.destination_bytes());
         let whole = |at: usize| at.is_multiple_of(granule) || at == total;
         if range.start > range.end || range.end > total || !whole(range.start) || !whole(range.end) {
             let needed = format!("multiples of {granule} inside of 0..{total}");
             return Err(Error::value("chunk", format!("{range:?}"), needed));
         }
-        if out.len() != range.len() {
-            let (given, needed) = (out.len() as u64, range.len() as u64);
-            return Err(Error::Length { what: "chunk", given, needed });
-        }
-        self.run(source, range.start, writable(out));
         Ok(())
     }
 
@@ -131,11 +147,6 @@ impl Plan {
         near.div_ceil(turn) * turn
     }
 
-    /// The destination half of an address, as bytes through all units in order.
-    fn linear(&self, at: Both) -> i64 {
-        at[3] * self.dst.space.unit_bytes as i64 + at[4]
-    }
-
     /// Writes the bytes of the destination from `begin` on that `out` has room for.
     fn run(&self, source: &[u8], begin: usize, out: &mut [MaybeUninit<u8>]) {
         SCRATCH.with_borrow_mut(|scratch| {
@@ -144,7 +155,7 @@ impl Plan {
                 Store::Auto => self.destination_bytes() >= STREAMED,
                 store => store == Store::Streamed,
             };
-            Job { plan: self, source, out, scratch, streams }.units(begin);
+            Job { plan: self, source, out, scratch, streams }.parts(begin);
         });
         self.kernels.fence();
     }
@@ -192,99 +203,28 @@ thread_local! {
     }));
 }
 
-/// A rectangular part of a nest.
-#[derive(Clone, Copy)]
-struct View {
-    at: Both,
-    /// The first turn of each loop of the nest.
-    first: [u64; MAX_LOOPS],
-    /// How many turns of it there are.
-    n: [u64; MAX_LOOPS],
-}
-
 impl Job<'_> {
-    /// Writes all of `out`, which begins at byte `begin` of the destination, unit by unit.
-    fn units(&mut self, begin: usize) {
+    /// Writes all of `out`, which begins at byte `begin` of the destination.
+    fn parts(&mut self, begin: usize) {
         let plan = self.plan;
-        let space = &plan.dst.space;
-        let end = begin + self.out.len();
-        if space.deal.is_none() && space.pitch_bytes == space.unit_bytes {
-            return self.nests(begin as i64, end as i64, begin as i64);
-        }
-        let (pitch, unit) = (space.pitch_bytes as usize, space.unit_bytes as usize);
-        let mut at = begin;
-        while at < end {
-            let (place, from) = (at / pitch, at % pitch);
-            let to = pitch.min(from + end - at);
-            let which = space.unit_of(place as u64) as usize;
-            let (lo, hi) = (which * unit + from.min(unit), which * unit + to.min(unit));
-            self.nests(lo as i64, hi as i64, lo as i64 - (at - begin) as i64);
-            if to > unit {
-                let gap = from.max(unit);
-                plan.kernels.fill(&[0], self.out, at - begin + gap - from, 1, 0, to - gap);
+        for part in plan.parts(begin, begin + self.out.len()) {
+            let at = part.at - begin;
+            self.nests(part.lo, part.hi, part.lo - at as i64);
+            if part.gap > 0 {
+                let to = at + (part.hi - part.lo) as usize;
+                plan.kernels.fill(&[0], self.out, to, 1, 0, part.gap);
             }
-            at += to - from;
         }
     }
 
     /// Runs what the nests write of `lo..hi`, counted through all units; `base` is where `out` begins.
     fn nests(&mut self, lo: i64, hi: i64, base: i64) {
-        for nest in &self.plan.nests {
-            let mut view = View { at: nest.at, first: [0; MAX_LOOPS], n: [1; MAX_LOOPS] };
-            view.n.iter_mut().zip(&nest.loops).for_each(|(n, l)| *n = l.n);
-            let bytes = self.plan.dst.grain as i64;
-            let extent =
-                nest.loops.iter().fold(bytes, |e, l| e + (l.n as i64 - 1) * self.plan.linear(l.step));
-            self.clip(nest, view, 0, extent, (lo, hi), base);
-        }
-    }
-
-    /// Runs the part of a view that lies in the range. Loops before `depth` have one turn; `extent` is how far
-    /// the view reaches from its first byte. Steps nest (V1), so at most two turns of a loop are cut.
-    fn clip(&mut self, nest: &Nest, view: View, depth: usize, extent: i64, range: (i64, i64), base: i64) {
-        let (lo, hi) = range;
-        let begin = self.plan.linear(view.at);
-        if begin >= lo && begin + extent <= hi {
-            return self.rectangle(nest, view, base);
-        }
-        if begin >= hi || begin + extent <= lo || depth == nest.loops.len() {
-            return;
-        }
-        let step = self.plan.linear(nest.loops[depth].step);
-        let n = view.n[depth] as i64;
-        let inner = extent - (n - 1) * step;
-        let turns = |from: i64, n: i64| {
-            let mut part = view;
-            part.at = advance(view.at, nest.loops[depth].step, from);
-            part.first[depth] += from as u64;
-            part.n[depth] = n as u64;
-            part
-        };
-        if step == 0 {
-            return self.clip(nest, view, depth + 1, extent, range, base);
-        }
-        // Turns that meet the range, and those of them that lie inside of it.
-        let first = ((lo - begin - inner).div_euclid(step) + 1).max(0);
-        let last = (hi - 1 - begin).div_euclid(step).min(n - 1);
-        let whole = (lo - begin + step - 1).div_euclid(step).max(first);
-        let whole_last = (hi - inner - begin).div_euclid(step).min(last);
-        if whole > whole_last {
-            for i in first..=last {
-                self.clip(nest, turns(i, 1), depth + 1, inner, range, base);
-            }
-            return;
-        }
-        for i in first..whole {
-            self.clip(nest, turns(i, 1), depth + 1, inner, range, base);
-        }
-        self.rectangle(nest, turns(whole, whole_last - whole + 1), base);
-        for i in whole_last + 1..=last {
-            self.clip(nest, turns(i, 1), depth + 1, inner, range, base);
-        }
+        let plan = self.plan;
+        plan.clip(lo, hi, &mut |nest, view| self.rectangle(nest, view, base));
     }
 
     /// Runs all turns of a view, block by block.
-    fn rectangle(&mut self, nest: &Nest, view: View, base: i64) {
+    fn rectangle(&mut self, nest: &Nest, view: &View, base: i64) {
         let count = nest.loops.len();
         let mut blocks = [1; MAX_LOOPS];
         if self.streams && nest.leaf != Leaf::Fill {
@@ -636,8 +576,4 @@ fn unpack<'s>(
         *unpacked_at = Some(at);
     }
     bytemuck::cast_slice(unpacked)
-}
-
-fn advance(at: Both, step: Both, turns: i64) -> Both {
-    std::array::from_fn(|k| at[k] + step[k] * turns)
 }
