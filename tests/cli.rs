@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use tilewright::target::mesh::ShardedBufferConfig;
 
 /// A directory of its own for one test, with shorthands.
 struct Place(TempDir);
@@ -314,6 +315,237 @@ fn hostile_arguments_are_refused_quickly() {
     place.put("huge.npy", npy("<f4", false, &format!("{largest}, {largest}"), &[0; 8]));
     place.refused(2, "convert|huge.npy|--to|memref<2xf32>|--out|y.bin");
     assert!(begin.elapsed().as_secs() < 30, "{:?}", begin.elapsed());
+}
+
+/// The first worked example of tt-mlir's layout text, on 2 x 4 cores.
+const COLLAPSED: &str = "#ttcore.metal_layout<(d0, d1, d2, d3) -> (d0 * 192 + d1 * 64 + d2, d3), undef, <2x4>, \
+    memref<6x1x!ttcore.tile<32x32, bfp_bf8>, #ttcore.memory_space<l1>>>";
+
+/// A grid of 8 x 16 over two chips side by side.
+const TWO_CHIPS: &str = "#tt.device<workerGrid = #tt.grid<8x16, (d0, d1) -> ((d0 floordiv 8) * 2 + d1 floordiv 8, \
+    d0, d1 mod 8)>, meshShape = 1x2, chipIds = [4, 9]>";
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn an_element_is_located_and_found_again() {
+    let place = Place::new();
+    let about = format!("locate|--to|{COLLAPSED}|--shape|2,3,64,128|--dtype|f32");
+    // Row 262 of 384 is row 70 of the second row of cores, in its third tile of 1088 bytes; column 100 is
+    // column 4 of the last column of cores. In the tile it is row 6, column 4 of the first face.
+    let printed = place.ok(&format!("{about}|--index|1,1,6,100"));
+    assert!(printed.contains("collapsed (262, 100)"), "{printed}");
+    assert!(printed.contains("buffer 7  byte 2340  bit 0  shared byte 2182  core (1, 3)"), "{printed}");
+    let found = json(&place.ok(&format!("{about}|--index|1,1,6,100|--json")));
+    assert_eq!(found["collapsed"], json("[262, 100]"));
+    assert_eq!(found["places"][0]["core"], json("[1, 3]"));
+    assert_eq!(
+        (&found["places"][0]["byte"], &found["places"][0]["shared_byte"]),
+        (&2340.into(), &2182.into())
+    );
+
+    let back = json(&place.ok(&format!("{about}|--offset|7:2340|--json")));
+    assert_eq!((&back["owner"], &back["elements"]), (&"elements".into(), &json("[[1, 1, 6, 100]]")));
+    let shared = json(&place.ok(&format!("{about}|--offset|7:2182|--json")));
+    let group: Vec<_> = (96..112).map(|x| vec![1, 1, 6, x]).collect();
+    assert_eq!((&shared["owner"], &shared["elements"]), (&"shared".into(), &serde_json::json!(group)));
+
+    for (question, message) in [
+        ("--index|1,1,6", "[2, 3, 64, 128]"),
+        ("--index|1,3,6,100", "[2, 3, 64, 128]"),
+        ("--index|1,1,6,x", "--index"),
+        ("--offset|8:0", "8 buffers of 6528 bytes"),
+        ("--offset|7:6528", "8 buffers of 6528 bytes"),
+        ("--offset|7", "7"),
+        ("--offset|18446744073709551616:0", "18446744073709551616"),
+        ("--index|1,1,6,100|--offset|7:0", "cannot be used with"),
+        ("--json", "--index"),
+    ] {
+        let refusal = place.refused(2, &format!("{about}|{question}"));
+        assert!(refusal.contains(message), "{question}: {refusal}");
+    }
+}
+
+#[test]
+fn padding_and_gaps_have_no_element() {
+    let place = Place::new();
+    let owner = |to: &str, shape: &str, offset: &str| {
+        let arguments = format!("locate|--to|{to}|--shape|{shape}|--dtype|bf16|--offset|{offset}|--json");
+        json(&place.ok(&arguments))["owner"].as_str().unwrap().to_owned()
+    };
+    let tiles = "ttnn(dtype=bfloat16, layout=TILE)";
+    assert_eq!(owner(tiles, "3,5", "0:9"), "elements");
+    assert_eq!(owner(tiles, "3,5", "0:10"), "padding");
+    let rows = "ttnn(dtype=bfloat16, layout=ROW_MAJOR, memory=INTERLEAVED, banks=2, alignment=32)";
+    assert_eq!(owner(rows, "3,5", "1:9"), "elements");
+    assert_eq!(owner(rows, "3,5", "1:10"), "gap");
+    assert_eq!(owner(rows, "3,5", "1:32"), "padding");
+}
+
+#[test]
+fn places_are_told_in_the_terms_of_the_hardware() {
+    let place = Place::new();
+    let chips = "#ttcore.metal_layout<(d0, d1) -> (d0, d1), undef, <2x16>, memref<32x4xf32, #ttcore.memory_space<l1>>>";
+    let cores = "ttnn(dtype=float32, layout=TILE, memory=HEIGHT_SHARDED, grid=(2, 2), shard=(32, 64), orientation=COL_MAJOR)";
+    let banks = "ttnn(dtype=float32, layout=TILE, memory=INTERLEAVED, banks=3, alignment=32)";
+    let sticks =
+        "SpyreTensorLayout(device_size=[64, 2, 32], dim_map=[0, 1, 1], device_dtype=DataFormats.IEEE_FP32)";
+    for (arguments, parts) in [
+        // Core (1, 15) is row 1, column 7 of the second chip, whose 16 cores follow the 16 of the first.
+        (
+            format!("{chips}|--device|{TWO_CHIPS}|--index|40,63"),
+            vec!["buffer 31 ", "core (1, 15)  chip 9  y 1  x 7"],
+        ),
+        (
+            format!("{chips}|--device|{TWO_CHIPS}|--index|40,3"),
+            vec!["buffer 8 ", "core (1, 0)  chip 4  y 1  x 0"],
+        ),
+        // Shards 0, 1 go down the first column of cores.
+        (format!("{cores}|--index|32,0"), vec!["buffer 1 ", "core (1, 0)"]),
+        // Tile 3 of 2 x 2.
+        (format!("{banks}|--index|63,63"), vec!["buffer 0  byte 8188", "bank 0"]),
+        (format!("{sticks}|--index|5,40"), vec!["byte 1440", "device index (5, 1, 8)"]),
+    ] {
+        let printed = place.ok(&format!("locate|--shape|64,64|--dtype|f32|--to|{arguments}"));
+        assert!(parts.iter().all(|part| printed.contains(part)), "{arguments}: {printed}");
+    }
+    let mesh = "MeshMapperConfig([Replicate(), Shard(0)], mesh_shape=(2, 4))";
+    let printed = place.ok(&format!("locate|--shape|8,6|--dtype|f32|--mesh|{mesh}|--index|5,1"));
+    let lines: Vec<&str> = printed.lines().collect();
+    assert_eq!(lines[0], "index (5, 1)  index on the device (1, 1)");
+    assert!(lines[1].starts_with("buffer 2  byte 28") && lines[1].ends_with("device (0, 2)"), "{printed}");
+    assert!(lines[2].starts_with("buffer 6  byte 28") && lines[2].ends_with("device (1, 2)"), "{printed}");
+    assert_eq!(lines.len(), 3, "{printed}");
+}
+
+#[test]
+fn a_mapper_lowers_to_a_text_that_parses() {
+    let place = Place::new();
+    let lower = |dims: &str| {
+        format!(
+            "lower|--mesh|ShardTensor2dMesh(mesh_shape=(2, 4), dims={dims})|--shape|4,3,32,32|--dtype|bf16"
+        )
+    };
+    let printed = place.ok(&lower("(None, 0)"));
+    let config: ShardedBufferConfig = printed.trim_end().parse().unwrap();
+    assert_eq!(printed, format!("{config}\n"));
+    let object = json(&place.ok(&format!("{}|--json", lower("(None, 0)"))));
+    let expected = r#"{"global_size": 24576, "global_buffer_shape": [384, 32], "shard_shape": [96, 0], "shard_orientation": "ROW_MAJOR"}"#;
+    assert_eq!(object, json(expected));
+    let message = place.refused(2, &lower("(None, 2)"));
+    assert!(message.contains("dimension 2 of 4x3x32x32"), "{message}");
+}
+
+#[test]
+fn a_mesh_needs_no_layout() {
+    let place = Place::new();
+    place.put("x.npy", npy("<f4", false, "2, 4", &floats((0..8).map(|i| i as f32))));
+    place.ok("convert|x.npy|--mesh|ShardTensorToMesh(mesh_shape=(1, 2), dim=1)|--out|y.bin|--check");
+    assert_eq!(read(&place.path("y.bin")), floats([0.0, 1.0, 4.0, 5.0, 2.0, 3.0, 6.0, 7.0]));
+    place.ok("convert|x.npy|--mesh|ShardTensorToMesh(mesh_shape=(1, 2), dim=1)|--to|memref<2x2xf32, strided<[1, 2]>>|--out|y.bin|--check");
+    assert_eq!(read(&place.path("y.bin")), floats([0.0, 4.0, 1.0, 5.0, 2.0, 6.0, 3.0, 7.0]));
+    let message =
+        place.refused(2, "convert|x.npy|--mesh|ShardTensorToMesh(mesh_shape=(1, 3), dim=1)|--out|z.bin");
+    assert!(message.contains("size 4 over 3 devices"), "{message}");
+}
+
+#[test]
+fn explanations_name_buffers_and_waste() {
+    let place = Place::new();
+    let printed = place.ok(&format!("explain|--to|{COLLAPSED}|--shape|2,3,64,128|--dtype|f32"));
+    for part in [
+        "physical shape  [384, 128]",
+        "8 of 6528 bytes",
+        "0 elements, 0.0 % of all places",
+        // 192 rows are all of the first dimension's first half.
+        "  1  core (0, 1)  [0..1, 0..3, 0..64, 32..64]  6144 elements, 0 padding",
+        "plan",
+    ] {
+        assert!(printed.contains(part), "{part}: {printed}");
+    }
+    let chips = "#ttcore.metal_layout<(d0, d1) -> (d0, d1), undef, <8x2>, memref<8x32xf32, #ttcore.memory_space<l1>>>";
+    let printed = place.ok(&format!("explain|--to|{chips}|--device|{TWO_CHIPS}|--shape|62,63|--dtype|f32"));
+    for part in [
+        "190 elements, 4.6 % of all places",
+        "  0  core (0, 0)  chip 4  y 0  x 0  [0..8, 0..32]  256 elements, 0 padding",
+        "... 8 more",
+    ] {
+        assert!(printed.contains(part), "{part}: {printed}");
+    }
+}
+
+#[test]
+fn every_bad_input_has_its_message() {
+    let place = Place::new();
+    place.put("x.npy", npy("<f4", false, "4, 6", &[0; 96]));
+    place.put("half.npy", npy("<f2", false, "4, 64", &[0; 512]));
+    place.put("raw.bin", []);
+    let header = r#"{"encoder.weight":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}"#;
+    let mut file = (header.len() as u64).to_le_bytes().to_vec();
+    file.extend(header.as_bytes());
+    file.push(1);
+    place.put("cut.safetensors", &file);
+    file.push(2);
+    place.put("m.safetensors", &file);
+    place.put("deep", format!("#ttcore.metal_layout<(d0, d1) -> ({}d0, d1), undef", "(".repeat(10_000)));
+    place.put("deep_json", format!("{{\"dcsi_\": {}", "[".repeat(10_000)));
+    place.put("long", format!("memref<{}f32>", "4x".repeat(1 << 19)));
+    place.put("endless", "x".repeat((16 << 20) + 1));
+    let metal = |map: &str, grid: &str, memref: &str| {
+        format!(
+            "#ttcore.metal_layout<{map}, undef, <{grid}>, memref<{memref}xf32, #ttcore.memory_space<l1>>>"
+        )
+    };
+    let identity = "(d0, d1) -> (d0, d1)";
+    let spyre =
+        "SpyreTensorLayout(device_size=[4, 1, 64], dim_map=[1, 1, 1], device_dtype=DataFormats.IEEE_FP16)";
+    let tiles = "ttnn(dtype=bfloat8_b, layout=TILE)";
+    let cases: &[(i32, &str, String, &[&str])] = &[
+        (2, "x.npy", metal("(d0, d1, d2) -> (d0, d1)", "2x2", "2x3"), &["map", "given 3", "needed 2"]),
+        (2, "x.npy", "memref<4xf32>".into(), &["given 4", "4x6"]),
+        (2, "x.npy", metal(identity, "2x2", "2x4"), &["the text says 2x4, but 2x3 follows"]),
+        (
+            2,
+            "raw.bin|--shape|1099511627776,1099511627776|--dtype|f32",
+            tiles.into(),
+            &["[1099511627776, 1099511627776]", "2^63"],
+        ),
+        (2, "raw.bin|--shape|0,6|--dtype|f32", tiles.into(), &["0x6", "1 or more"]),
+        (2, "x.npy", metal(identity, "0x2", "2x3"), &["grid", "0x2", "1 or more"]),
+        (2, "x.npy", "memref<4x6xf32, strided<[3, 1]>>".into(), &["[0, 3] and [1, 0] lie on the same place"]),
+        (
+            2,
+            "x.npy",
+            metal("(d0, d1) -> (d0, d0)", "1x1", "4x4"),
+            &["d1", "[0, 0] and [0, 1] lie on the same place"],
+        ),
+        (2, "half.npy", spyre.into(), &["dim_map", "no host dimension 0"]),
+        (
+            2,
+            "x.npy",
+            "ttnn(dtype=bfloat8_b, layout=ROW_MAJOR)".into(),
+            &["Layout must be TILE for bfloat8_b"],
+        ),
+        (1, "none.npy", tiles.into(), &["none.npy"]),
+        (1, "cut.safetensors|--tensor|encoder.weight", tiles.into(), &["cut.safetensors", "cut short"]),
+        (2, "m.safetensors|--tensor|encoder.wieght", tiles.into(), &["encoder.wieght", "`encoder.weight`"]),
+        (2, "x.npy", "@deep".into(), &["nested more than 128 deep", "line 1, column"]),
+        (2, "x.npy", "@deep_json".into(), &["recursion limit"]),
+        (2, "x.npy", "@long".into(), &["524288 dimensions", "at most 64"]),
+        (1, "x.npy", "@endless".into(), &["16777217 bytes"]),
+    ];
+    let mut messages = Vec::new();
+    for (status, input, to, parts) in cases {
+        let begin = std::time::Instant::now();
+        let message = place.refused(*status, &format!("convert|{input}|--to|{to}|--out|y.bin"));
+        assert!(parts.iter().all(|part| message.contains(part)), "{input} {to}: {message}");
+        assert!(message.len() < 1000 && begin.elapsed().as_secs() < 5, "{input} {to}: {message}");
+        messages.push(message);
+    }
+    messages.sort();
+    assert!(messages.windows(2).all(|pair| pair[0] != pair[1]));
 }
 
 #[cfg(unix)]

@@ -168,8 +168,10 @@ pub(crate) mod sweep {
     /// Every pair; the windows that take a path of their own; every code of two bytes, and wider ones around all edges.
     pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
         for from in Number::ALL {
-            let src: Vec<u8> =
-                codes(from).flat_map(|code| code.to_le_bytes().into_iter().take(from.size())).collect();
+            let src: Vec<u8> = codes(from)
+                .step_by(if cfg!(miri) && from.size() > 1 { 211 } else { 1 })
+                .flat_map(|code| code.to_le_bytes().into_iter().take(from.size()))
+                .collect();
             let count = src.len() / from.size();
             for to in Number::ALL {
                 let (f, t) = (from.size() as isize, to.size() as isize);

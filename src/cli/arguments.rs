@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tilewright::target::Tensor;
 use tilewright::{DType, Error};
 
 use crate::failure::{Failure, Result};
@@ -31,6 +32,10 @@ pub(crate) enum Command {
     Convert(ConvertArgs),
     /// Say what a layout looks like and how it would be filled
     Explain(ExplainArgs),
+    /// Say where an element lies, or what lies at a byte
+    Locate(LocateArgs),
+    /// Turn a mesh mapper into TT-Mesh's ShardedBufferConfig
+    Lower(LowerArgs),
     /// Measure conversions against memcpy on this machine
     Bench(BenchArgs),
 }
@@ -60,6 +65,9 @@ pub(crate) struct ConvertArgs {
     /// Which tensor of a .safetensors file
     #[arg(long, value_name = "NAME")]
     pub(crate) tensor: Option<String>,
+    /// Layout of a raw input [default: dense row-major]
+    #[arg(long, value_name = "LAYOUT")]
+    pub(crate) from: Option<String>,
     #[command(flatten)]
     pub(crate) layouts: LayoutArgs,
     /// What padding holds, encoded like data
@@ -84,12 +92,11 @@ pub(crate) struct ConvertArgs {
 
 #[derive(Args)]
 pub(crate) struct ExplainArgs {
-    /// Logical shape, e.g. 2,3,4
-    #[arg(long, value_name = "a,b,c")]
-    pub(crate) shape: String,
-    /// Logical element type
-    #[arg(long, value_name = "D")]
-    pub(crate) dtype: String,
+    #[command(flatten)]
+    pub(crate) tensor: TensorArgs,
+    /// Layout of the source [default: dense row-major]
+    #[arg(long, value_name = "LAYOUT")]
+    pub(crate) from: Option<String>,
     #[command(flatten)]
     pub(crate) layouts: LayoutArgs,
     /// Print one JSON object
@@ -97,15 +104,65 @@ pub(crate) struct ExplainArgs {
     pub(crate) json: bool,
 }
 
-/// The texts that say where elements lie.
 #[derive(Args)]
+pub(crate) struct LocateArgs {
+    #[command(flatten)]
+    pub(crate) tensor: TensorArgs,
+    #[command(flatten)]
+    pub(crate) layouts: LayoutArgs,
+    #[command(flatten)]
+    pub(crate) question: Question,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Question {
+    /// An element by its logical index, e.g. 1,1,6,100
+    #[arg(long, value_name = "a,b,c")]
+    pub(crate) index: Option<String>,
+    /// A byte of a buffer, both counted from 0, e.g. 2:1088
+    #[arg(long, value_name = "BUFFER:BYTE")]
+    pub(crate) offset: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct LowerArgs {
+    #[command(flatten)]
+    pub(crate) tensor: TensorArgs,
+    /// The mesh mapper
+    #[arg(long, value_name = "MAPPER")]
+    pub(crate) mesh: String,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A tensor without its elements.
+#[derive(Args)]
+pub(crate) struct TensorArgs {
+    /// Logical shape, e.g. 2,3,4
+    #[arg(long, value_name = "a,b,c")]
+    shape: String,
+    /// Logical element type
+    #[arg(long, value_name = "D")]
+    dtype: String,
+}
+
+impl TensorArgs {
+    pub(crate) fn read(&self) -> Result<Tensor> {
+        Ok(Tensor { shape: numbers("--shape", &self.shape)?, dtype: dtype(&self.dtype)? })
+    }
+}
+
+/// The texts that say where elements of the result lie.
+#[derive(Args, Clone)]
 pub(crate) struct LayoutArgs {
-    /// Layout of the result
+    /// Layout of the result, with --mesh of what one device gets [default with --mesh: dense row-major]
     #[arg(long, value_name = "LAYOUT")]
     pub(crate) to: Option<String>,
-    /// Layout of a raw input [default: dense row-major]
-    #[arg(long, value_name = "LAYOUT")]
-    pub(crate) from: Option<String>,
     /// A #tt.device that places the cores of the grid
     #[arg(long, value_name = "DEVICE")]
     pub(crate) device: Option<String>,
@@ -143,28 +200,34 @@ pub(crate) fn text(argument: &str) -> Result<String> {
     fs::read_to_string(path).map_err(|e| io(e.to_string()))
 }
 
-/// A shape as it is typed; nothing at all is the shape of a scalar.
-pub(crate) fn shape(text: &str) -> Result<Vec<u64>> {
+/// A shape or an index as it is typed; nothing at all is that of a scalar.
+pub(crate) fn numbers(option: &str, text: &str) -> Result<Vec<u64>> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }
-    let extent = |part: &str| {
+    let number = |part: &str| {
         part.trim().parse::<i64>().ok().and_then(|n| u64::try_from(n).ok()).ok_or_else(|| {
-            Failure::usage(
-                "--shape",
-                format!("`{text}`"),
-                "extents below 2^63 with commas between them, e.g. 2,3,4",
-            )
+            let needed = "numbers from 0 to 2^63 - 1 with commas between them, e.g. 2,3,4";
+            Failure::usage(option, format!("`{}`", beginning(text)), needed)
         })
     };
-    text.split(',').map(extent).collect()
+    text.split(',').map(number).collect()
+}
+
+/// As much of an argument as an error repeats.
+pub(crate) fn beginning(text: &str) -> String {
+    let mut shown: String = text.chars().take(40).collect();
+    if shown.len() < text.len() {
+        shown += "...";
+    }
+    shown
 }
 
 /// An element type by its name.
 pub(crate) fn dtype(name: &str) -> Result<DType> {
     DType::from_name(name).ok_or_else(|| {
         let names: Vec<&str> = DType::all().map(DType::name).collect();
-        Failure::usage("--dtype", format!("`{name}`"), format!("one of {}", names.join(", ")))
+        Failure::usage("--dtype", format!("`{}`", beginning(name)), format!("one of {}", names.join(", ")))
     })
 }
 
@@ -180,11 +243,11 @@ mod tests {
 
     #[test]
     fn shapes() {
-        assert_eq!(shape("").unwrap(), [0_u64; 0]);
-        assert_eq!(shape("2, 3,4").unwrap(), [2, 3, 4]);
-        assert_eq!(shape("9223372036854775807").unwrap(), [i64::MAX as u64]);
+        assert_eq!(numbers("--shape", "").unwrap(), [0_u64; 0]);
+        assert_eq!(numbers("--shape", "2, 3,4").unwrap(), [2, 3, 4]);
+        assert_eq!(numbers("--shape", "9223372036854775807").unwrap(), [i64::MAX as u64]);
         for wrong in [",", "2,", "2x3", "-1", "9223372036854775808", "99999999999999999999999"] {
-            assert_eq!(shape(wrong).unwrap_err().status(), 2, "{wrong}");
+            assert_eq!(numbers("--shape", wrong).unwrap_err().status(), 2, "{wrong}");
         }
     }
 }

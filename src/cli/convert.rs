@@ -5,14 +5,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use kernels::Isa;
-use memmap2::MmapMut;
 use serde_json::json;
 use tilewright::io::{HostArray, Order, Output, Source, npy};
+use tilewright::run::AlignedBuffer;
 use tilewright::target::Tensor;
 use tilewright::{Error, Layout};
 
 use crate::arguments::{ConvertArgs, LayoutArgs};
-use crate::engine::{Job, Request};
+use crate::engine::{Choices, Job, Texts};
 use crate::failure::{Failure, Result};
 use crate::progress::Stage;
 use crate::{input, print, warn};
@@ -27,12 +27,7 @@ pub(crate) fn run(args: &ConvertArgs, isa: Isa) -> Result<()> {
     let Some(path) = &args.input else {
         let array = input::built_in(args)?;
         let to = args.layouts.to.clone().unwrap_or_else(|| BUILT_IN_LAYOUT.to_owned());
-        let layouts = LayoutArgs {
-            to: Some(to),
-            from: None,
-            device: args.layouts.device.clone(),
-            mesh: args.layouts.mesh.clone(),
-        };
+        let layouts = LayoutArgs { to: Some(to), ..args.layouts.clone() };
         return convert("a built-in ramp", &array, &layouts, true, args, isa);
     };
     if args.out.is_none() {
@@ -51,16 +46,16 @@ fn convert(
     args: &ConvertArgs,
     isa: Isa,
 ) -> Result<()> {
-    let job = Job::prepare(&Request {
-        tensor: &array.tensor,
+    let texts = Texts::read(&array.tensor, layouts, args.from.as_deref())?;
+    warn(&texts.warnings);
+    let choices = Choices {
         order: array.order,
-        layouts,
         pad_value: args.pad_value,
         rounding: args.rounding,
         codec: args.codec,
         isa,
-    })?;
-    warn(&job.warnings);
+    };
+    let job = Job::prepare(texts, &choices)?;
     job.check_source(&array.bytes)?;
     let total = job.layout.total_bytes();
     let header = args.out.as_deref().map(|out| file_header(out, &job, &array.tensor)).transpose()?;
@@ -110,20 +105,13 @@ fn file_header(out: &Path, job: &Job, tensor: &Tensor) -> Result<Vec<u8>> {
     Ok(npy::header(&Tensor { shape: tensor.shape.clone(), dtype }, order))
 }
 
-/// Zeroed memory that costs nothing until it is touched; not having it is an error, not an abort.
-fn memory(len: u64) -> Result<MmapMut> {
-    let refused = |what: String| {
-        Failure::from(Error::Io {
-            path: "memory".to_owned(),
-            what: format!("no {len} bytes for the result: {what}"),
-        })
-    };
-    let len = usize::try_from(len).map_err(|e| refused(e.to_string()))?;
-    let bytes = MmapMut::map_anon(len).map_err(|e| refused(e.to_string()))?;
-    // A hint: the kernel may not have huge pages.
-    #[cfg(target_os = "linux")]
-    let _ = bytes.advise(memmap2::Advice::HugePage);
-    Ok(bytes)
+/// Memory for the result; not having it is the machine's failure, and no abort.
+fn memory(len: u64) -> Result<AlignedBuffer> {
+    let buffer = usize::try_from(len).ok().and_then(|len| AlignedBuffer::new(len).ok());
+    buffer.ok_or_else(|| {
+        let what = format!("there is no room for a result of {len} bytes");
+        Error::Io { path: "memory".to_owned(), what }.into()
+    })
 }
 
 fn compare(bytes: &[u8], reference: &[u8]) -> Result<()> {
@@ -173,8 +161,8 @@ impl Report<'_> {
              {} padding elements, {written}\n  time       {:.6} s, {:.2} GB/s of source, level {}, {} threads at most{checked}\n",
             self.name,
             self.array.bytes.len(),
-            self.job.to,
-            self.job.layout.total_bytes(),
+            self.job.texts.to,
+            layout.total_bytes(),
             buffers(layout),
             layout.padding_elements(),
             self.time.as_secs_f64(),
@@ -191,9 +179,9 @@ impl Report<'_> {
             "logical_shape": self.array.tensor.shape,
             "dtype": self.array.tensor.dtype.name(),
             "source_bytes": self.array.bytes.len(),
-            "to": self.job.to,
+            "to": self.job.texts.to.to_string(),
             "out": self.out.map(|out| out.display().to_string()),
-            "total_bytes": self.job.layout.total_bytes(),
+            "total_bytes": layout.total_bytes(),
             "buffers": layout.buffers(),
             "buffer_bytes": layout.buffer_bytes(),
             "padding_elements": layout.padding_elements(),

@@ -1,36 +1,45 @@
 //! `tilewright explain`: what a layout looks like, and how it would be filled.
 
 use kernels::Isa;
-use serde_json::{Value, json};
+use serde_json::json;
 use tilewright::io::Order;
-use tilewright::target::Tensor;
 
-use crate::arguments::{self, Codec, ExplainArgs, Rounding};
-use crate::engine::{Job, Request};
+use crate::arguments::{Codec, ExplainArgs, Rounding};
+use crate::engine::{Choices, Job, Texts};
 use crate::failure::Result;
+use crate::hardware::{Hardware, shown};
 use crate::{print, warn};
 
+/// How many buffers and nests are shown one by one.
+const SHOWN: usize = 8;
+
 pub(crate) fn run(args: &ExplainArgs, isa: Isa) -> Result<()> {
-    let tensor = Tensor { shape: arguments::shape(&args.shape)?, dtype: arguments::dtype(&args.dtype)? };
-    let job = Job::prepare(&Request {
-        tensor: &tensor,
+    let texts = Texts::read(&args.tensor.read()?, &args.layouts, args.from.as_deref())?;
+    warn(&texts.warnings);
+    let choices = Choices {
         order: Order::RowMajor,
-        layouts: &args.layouts,
         pad_value: None,
         rounding: Rounding::default(),
         codec: Codec::default(),
         isa,
-    })?;
-    warn(&job.warnings);
-    print(&if args.json { json(&tensor, &job, isa) } else { text(&tensor, &job, isa) })
+    };
+    let job = Job::prepare(texts, &choices)?;
+    print(&if args.json { json(&job, isa) } else { text(&job, isa)? })
 }
 
-fn json(tensor: &Tensor, job: &Job, isa: Isa) -> String {
-    let (layout, geometry) = (&job.layout, job.layout.geometry());
+/// Places without an element, in percent of all places.
+fn waste(job: &Job) -> f64 {
+    let padding = job.layout.padding_elements() as f64;
+    let elements = job.layout.elements() as f64 * job.layout.copies() as f64;
+    100.0 * padding / (elements + padding).max(1.0)
+}
+
+fn json(job: &Job, isa: Isa) -> String {
+    let (layout, geometry, texts) = (&job.layout, job.layout.geometry(), &job.texts);
     let mut object = json!({
-        "to": job.to,
-        "logical_shape": tensor.shape,
-        "dtype": tensor.dtype.name(),
+        "to": texts.to.to_string(),
+        "logical_shape": texts.tensor.shape,
+        "dtype": texts.tensor.dtype.name(),
         "physical_shape": geometry.physical_shape,
         "grid": geometry.grid,
         "shard_shape": geometry.shard_shape,
@@ -39,9 +48,14 @@ fn json(tensor: &Tensor, job: &Job, isa: Isa) -> String {
         "buffer_bytes": layout.buffer_bytes(),
         "total_bytes": layout.total_bytes(),
         "padding_elements": layout.padding_elements(),
+        "padding_percent": waste(job),
         "nests": job.nests(),
         "isa": isa.name(),
     });
+    if let Some(mesh) = &texts.mesh {
+        object["mesh_shape"] = json!(mesh.mesh_shape());
+        object["device_shape"] = json!(texts.part.shape);
+    }
     if let Some(device_size) = &geometry.device_size {
         object["device_size"] = json!(device_size);
     }
@@ -49,34 +63,72 @@ fn json(tensor: &Tensor, job: &Job, isa: Isa) -> String {
         object["stride_map"] = json!(stride_map);
     }
     // One object on one line, for tools that read lines.
-    format!("{}\n", Value::to_string(&object))
+    format!("{object}\n")
 }
 
-fn text(tensor: &Tensor, job: &Job, isa: Isa) -> String {
-    let (layout, geometry) = (&job.layout, job.layout.geometry());
+fn text(job: &Job, isa: Isa) -> Result<String> {
+    let (layout, geometry, texts) = (&job.layout, job.layout.geometry(), &job.texts);
     let mut rows = vec![
-        ("layout", job.to.clone()),
-        ("logical shape", format!("{:?} {}", tensor.shape, tensor.dtype)),
-        ("physical shape", format!("{:?}", geometry.physical_shape)),
+        ("layout", texts.to.to_string()),
+        ("logical shape", format!("{:?} {}", texts.tensor.shape, texts.tensor.dtype)),
     ];
     let mut row = |name, value: Option<String>| rows.extend(value.map(|value| (name, value)));
+    let list = |shape: &[u64]| (!shape.is_empty()).then(|| format!("{shape:?}"));
+    if let Some(mesh) = &texts.mesh {
+        row("mesh", Some(mesh.to_string()));
+        row("on one device", Some(format!("{:?}", texts.part.shape)));
+    }
+    row("device", texts.device.as_ref().map(|device| device.to_string()));
+    row("physical shape", list(&geometry.physical_shape));
     row("device size", geometry.device_size.as_ref().map(|v| format!("{v:?}")));
     row("stride map", geometry.stride_map.as_ref().map(|v| format!("{v:?}")));
-    row("grid", (!geometry.grid.is_empty()).then(|| format!("{:?}", geometry.grid)));
-    row("shard shape", (!geometry.shard_shape.is_empty()).then(|| format!("{:?}", geometry.shard_shape)));
+    row("grid", list(&geometry.grid));
+    row("shard shape", list(&geometry.shard_shape));
     row("tile", geometry.tile.map(|t| format!("{} x {}", t.rows, t.cols)));
     row("buffers", Some(format!("{} of {} bytes", layout.buffers(), layout.buffer_bytes())));
     row("total", Some(format!("{} bytes", layout.total_bytes())));
-    // Floating point: the product of extents with a zero among them need not fit an integer on the way.
-    let elements: f64 = tensor.shape.iter().map(|&extent| extent as f64).product();
-    let padding = layout.padding_elements() as f64;
-    let waste = 100.0 * padding / (elements + padding).max(1.0);
-    row("padding", Some(format!("{} elements ({waste:.1} % of all places)", layout.padding_elements())));
+    row(
+        "padding",
+        Some(format!("{} elements, {:.1} % of all places", layout.padding_elements(), waste(job))),
+    );
     row("kernels", Some(format!("level {}", isa.name())));
     let mut text: String = rows.iter().map(|(name, value)| format!("{name:<16}{value}\n")).collect();
-    text += "plan\n";
-    for nest in job.nests() {
+    text += "\n";
+    text += &buffers(job)?;
+    let nests = job.nests();
+    text += "\nplan: nests of loops, outermost first, with the steps of bytes written <- read\n";
+    for nest in nests.iter().take(SHOWN) {
         text += &format!("  {nest}\n");
     }
-    text
+    Ok(text + &more(nests.len() as u64))
+}
+
+/// The first buffers, one line each.
+fn buffers(job: &Job) -> Result<String> {
+    let layout = &job.layout;
+    let hardware = Hardware::new(&job.texts, layout)?;
+    let mut text = "buffers: the indices that each holds lie in these ranges\n".to_owned();
+    for buffer in 0..layout.buffers().min(SHOWN as u64) {
+        text += &format!("  {buffer}");
+        for (name, value) in hardware.buffer(buffer) {
+            text += &format!("  {name} {}", shown(&value));
+        }
+        // Some are too large to be looked through.
+        if let Ok(content) = layout.content(buffer) {
+            let ranges: Vec<String> = content.ranges.iter().map(|r| format!("{r:?}")).collect();
+            text += &match content.elements {
+                0 => format!("  only padding, {} elements", content.padding),
+                n => format!("  [{}]  {n} elements, {} padding", ranges.join(", "), content.padding),
+            };
+        }
+        text += "\n";
+    }
+    Ok(text + &more(layout.buffers()))
+}
+
+fn more(all: u64) -> String {
+    match all.saturating_sub(SHOWN as u64) {
+        0 => String::new(),
+        n => format!("  ... {n} more\n"),
+    }
 }

@@ -38,7 +38,7 @@ impl From<Error> for Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Error(error) => f.write_str(&crate::engine::diagnostic(error)),
+            Failure::Error(error) => f.write_str(&error.diagnostic()),
             Failure::Check { differ, first } => {
                 write!(
                     f,

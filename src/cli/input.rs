@@ -15,7 +15,7 @@ const BUILT_IN: [usize; 2] = [64, 96];
 
 /// Reads what the arguments ask for. Bytes of a raw file are not measured here: the layout says how many there must be.
 pub(crate) fn read<'a>(path: &Path, source: &'a Source<'_>, args: &ConvertArgs) -> Result<HostArray<'a>> {
-    let shape = args.shape.as_deref().map(arguments::shape).transpose()?;
+    let shape = args.shape.as_deref().map(|text| arguments::numbers("--shape", text)).transpose()?;
     let dtype = args.dtype.as_deref().map(arguments::dtype).transpose()?;
     let kind = path.extension().and_then(|e| e.to_str()).unwrap_or("");
     if args.tensor.is_some() && kind != "safetensors" {
@@ -43,7 +43,7 @@ pub(crate) fn read<'a>(path: &Path, source: &'a Source<'_>, args: &ConvertArgs) 
     if let Some(dtype) = dtype.filter(|dtype| dtype != stored_dtype) {
         return Err(mismatch("--dtype", dtype.name(), stored_dtype.name()));
     }
-    if args.layouts.from.is_some() {
+    if args.from.is_some() {
         return Err(Failure::usage(
             "--from",
             path.display(),
@@ -63,7 +63,7 @@ pub(crate) fn built_in(args: &ConvertArgs) -> Result<HostArray<'static>> {
         ("--shape", &args.shape),
         ("--dtype", &args.dtype),
         ("--tensor", &args.tensor),
-        ("--from", &args.layouts.from),
+        ("--from", &args.from),
     ];
     if let Some((option, _)) = options.iter().find(|option| option.1.is_some()) {
         return Err(Failure::usage(option, "no input", "a file that it describes"));

@@ -1,4 +1,4 @@
-//! The command line: `tilewright convert`, `tilewright explain`.
+//! The command line: one module for each command, and what they share.
 //!
 //! Results go to stdout, everything else to stderr. The exit status is 0, 1 for an I/O failure or a failed check, or 2
 //! for bad input; then nothing has been written.
@@ -10,7 +10,10 @@ mod convert;
 mod engine;
 mod explain;
 mod failure;
+mod hardware;
 mod input;
+mod locate;
+mod lower;
 mod progress;
 
 use std::io::Write;
@@ -47,6 +50,8 @@ fn run(cli: &Cli) -> Result<()> {
     match &cli.command {
         Some(Command::Convert(arguments)) => convert::run(arguments, isa),
         Some(Command::Explain(arguments)) => explain::run(arguments, isa),
+        Some(Command::Locate(arguments)) => locate::run(arguments),
+        Some(Command::Lower(arguments)) => lower::run(arguments),
         Some(Command::Bench(arguments)) => bench::run(arguments, isa),
         None => Err(Failure::usage("command", "none", "one of those that `tilewright --help` lists")),
     }

@@ -367,14 +367,16 @@ mod tests {
             "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}",
             "{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 9223372036854775807)}",
             "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 4)}",
-            "{'descr': '|O', 'fortran_order': False, 'shape': (2,)}",
             "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,)}",
             "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), 'more': 1}",
-            "{'descr': '', 'fortran_order': False, 'shape': (2, 3)}",
-            "{'descr': '\u{e9}', 'fortran_order': False, 'shape': (2, 3)}",
         ] {
             let error = read(&from(&file(1, bad, &[0; 24])), None).unwrap_err();
             assert!(matches!(error, Error::Io { .. } | Error::Overflow { .. }), "{bad}: {error}");
+        }
+        for descr in ["|O", "<M8[s]", "", "\u{e9}"] {
+            let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (2,)}}\n");
+            let error = read(&from(&file(1, &header, &[0; 24])), None).unwrap_err();
+            assert!(matches!(error, Error::Value { .. }), "{descr}: {error}");
         }
         let deep = format!("{{'shape': {}", "(".repeat(10_000));
         assert!(read(&from(&file(1, &deep, &[])), None).is_err());

@@ -33,17 +33,30 @@ pub enum Owner {
     Gap,
 }
 
+/// One digit of an address.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Digit {
+    /// The axis that it belongs to; none for replicas.
+    pub(super) axis: Option<usize>,
+    /// How many values it has.
+    pub(super) n: u64,
+    /// How far each value lies from the one before.
+    pub(super) step: Addr,
+    /// How many cells of the axis each value is.
+    pub(super) weight: u64,
+}
+
 impl Layout {
     /// The places of a logical index, one in each replica.
     ///
     /// # Errors
     /// Where the index has another rank than the layout, or lies outside of its shape.
     pub fn locate(&self, index: &[u64]) -> Result<Vec<Place>> {
-        self.places(index).map(Iterator::collect)
+        self.locate_each(index).map(Iterator::collect)
     }
 
     /// [`Layout::locate`], one replica after the other, of which a mesh may have many.
-    pub fn places(&self, index: &[u64]) -> Result<impl Iterator<Item = Place>> {
+    pub fn locate_each(&self, index: &[u64]) -> Result<impl Iterator<Item = Place>> {
         if index.len() != self.shape.len() || index.iter().zip(&self.shape).any(|(i, n)| i >= n) {
             let needed = format!("an index inside of shape {:?}", self.shape);
             return Err(Error::value("index", format!("{index:?}"), needed));
@@ -82,22 +95,22 @@ impl Layout {
         if inside >= self.space.unit_bytes {
             return Ok(Owner::Gap);
         }
-        let unit = self.space.inverse().map_or(place, |inverse| u64::from(inverse[place as usize]));
+        let unit = self.space.unit_of(place);
         let linear = (unit * self.space.unit_bytes + inside) as i64 - self.offset;
         if self.elements() == 0 || linear < 0 {
             return Ok(Owner::Padding);
         }
         // The digits, greatest step first; what is left is inside of an element or tile, or a hole.
-        let mut levels: Vec<_> = self.digits().filter(|d| d.2[2] == 0 && d.1 > 1).collect();
-        levels.sort_by_key(|d| std::cmp::Reverse(self.linear(d.2)));
+        let mut levels: Vec<_> = self.digits().filter(|d| d.step[2] == 0 && d.n > 1).collect();
+        levels.sort_by_key(|d| std::cmp::Reverse(self.linear(d.step)));
         let mut cells = vec![0; self.axes.len()];
         let mut rest = linear;
-        for (owner, n, step, weight) in levels {
-            let step = self.linear(step);
-            let digit = (rest / step).min(n as i64 - 1);
-            rest -= digit * step;
-            if let Some(axis) = owner {
-                cells[axis] += digit * weight as i64;
+        for digit in levels {
+            let step = self.linear(digit.step);
+            let value = (rest / step).min(digit.n as i64 - 1);
+            rest -= value * step;
+            if let Some(axis) = digit.axis {
+                cells[axis] += value * digit.weight as i64;
             }
         }
         if rest >= self.grain() as i64 {
@@ -125,25 +138,25 @@ impl Layout {
         })
     }
 
-    /// Every digit: its axis (none for replicas), its size, its step, and how many cells one of it is.
-    fn digits(&self) -> impl Iterator<Item = (Option<usize>, u64, Addr, u64)> {
+    /// Every digit of every axis, and the replicas.
+    pub(super) fn digits(&self) -> impl Iterator<Item = Digit> {
         let axes = self.axes.iter().enumerate().flat_map(|(i, axis)| {
             let mut weight = axis.extent();
             axis.cells.iter().map(move |level| {
                 weight /= level.n;
-                (Some(i), level.n, level.step, weight)
+                Digit { axis: Some(i), n: level.n, step: level.step, weight }
             })
         });
-        axes.chain(self.replicas.iter().map(|r| (None, r.n, r.step, 0)))
+        axes.chain(self.replicas.iter().map(|r| Digit { axis: None, n: r.n, step: r.step, weight: 0 }))
     }
 
     /// The cells of the element at a slot (row-major) of the tile at `cells`.
     fn inside(&self, cells: &[i64], mut slot: i64) -> Vec<i64> {
         let mut cells = cells.to_vec();
-        let mut levels: Vec<_> = self.digits().filter(|d| d.2[2] > 0).collect();
-        levels.sort_by_key(|d| std::cmp::Reverse(d.2[2]));
-        for (owner, _, step, weight) in levels {
-            if let Some(axis) = owner {
+        let mut levels: Vec<_> = self.digits().filter(|d| d.step[2] > 0).collect();
+        levels.sort_by_key(|d| std::cmp::Reverse(d.step[2]));
+        for Digit { axis, step, weight, .. } in levels {
+            if let Some(axis) = axis {
                 cells[axis] += slot / step[2] * weight as i64;
             }
             slot %= step[2];

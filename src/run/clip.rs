@@ -29,7 +29,7 @@ impl Plan {
     pub(super) fn parts(&self, begin: usize, end: usize) -> impl Iterator<Item = Part> {
         let space = &self.dst.space;
         let (pitch, unit) = (space.pitch_bytes as usize, space.unit_bytes as usize);
-        let in_order = self.placed.is_none() && pitch == unit;
+        let in_order = space.deal.is_none() && pitch == unit;
         let mut at = begin;
         std::iter::from_fn(move || {
             if at >= end {
@@ -42,7 +42,7 @@ impl Plan {
             }
             let (place, from) = (at / pitch, at % pitch);
             let to = pitch.min(from + end - at);
-            let which = self.placed.as_ref().map_or(place, |p| p[place] as usize);
+            let which = space.unit_of(place as u64) as usize;
             let (lo, hi) = (which * unit + from.min(unit), which * unit + to.min(unit));
             let part = Part { at, lo: lo as i64, hi: hi as i64, gap: to - from - (hi - lo) };
             at += to - from;

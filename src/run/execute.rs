@@ -4,13 +4,13 @@ use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use kernels::{Number, PackArgs, TileShape, UnpackArgs, Window};
+use kernels::{Around, MAX_AROUND, Number, PackArgs, TileShape, UnpackArgs, Window};
 
 use super::clip::{View, advance};
 use super::memory::{Split, writable, written};
 use super::threads::Executor;
 use crate::error::{Error, Result};
-use crate::plan::nest::{Both, Gather, Leaf, Nest};
+use crate::plan::nest::{Both, Gather, Leaf, Loop, Nest};
 use crate::plan::{MAX_BLOCK, MAX_LOOPS, Op, Plan, Store};
 
 /// Less than this is done on the caller's thread: handing a task over costs as much as moving some 100 KiB.
@@ -230,8 +230,13 @@ impl Job<'_> {
         if self.streams && nest.leaf != Leaf::Fill {
             blocks[..count].copy_from_slice(&nest.blocks);
         } else {
-            // Kernels take all of their two loops.
+            // Kernels take all of their loops; where the loop order is theirs too, all that they can.
             nest.rows.iter().chain(&nest.cols).for_each(|&i| blocks[i] = view.n[i]);
+            if nest.leaf == Leaf::Element {
+                let takes = |l: &Loop| l.step[0] == 0 && l.step[3] == 0 && self.plan.src.codec.is_none();
+                let inner = nest.order.iter().rev().take_while(|&&i| takes(&nest.loops[i]));
+                inner.for_each(|&i| blocks[i] = view.n[i]);
+            }
         }
         let mut turn = [0_u64; MAX_LOOPS];
         let mut size = [1_u64; MAX_LOOPS];
@@ -428,16 +433,38 @@ fn assemble(
 ) {
     let mut to = to as i64;
     let mut turn = [0_u64; MAX_LOOPS];
+    // Loops inside of the call, as many as it takes; those outside of it are walked here.
+    let mut around = [Around::default(); MAX_AROUND];
+    let mut taken = 0;
+    let mut outside = [0; MAX_LOOPS];
+    let mut left = 0;
+    for &i in nest.order.iter().rev() {
+        let l = &nest.loops[i];
+        if size[i] == 1 || Some(i) == nest.rows || Some(i) == nest.cols {
+            continue;
+        }
+        if matches!(plan.op, Op::Copy(_)) && taken < MAX_AROUND && l.step[0] == 0 && left == 0 {
+            taken += 1;
+            around[MAX_AROUND - taken] =
+                Around { n: size[i] as usize, src: l.step[1] as isize, dst: steps(i) as isize };
+        } else {
+            outside[left] = i;
+            left += 1;
+        }
+    }
+    let around = &around[MAX_AROUND - taken..];
     loop {
-        elements(plan, source, tiles, nest, at, size, out, to as usize, &steps);
-        let inner = |&i: &usize| size[i] > 1 && Some(i) != nest.rows && Some(i) != nest.cols;
-        let more = (0..nest.loops.len()).rev().filter(inner).any(|i| {
+        elements(plan, source, tiles, nest, at, size, out, to as usize, &steps, around);
+        let more = outside[..left].iter().any(|&i| {
             turn[i] += 1;
             let by = if turn[i] < size[i] { 1 } else { 1 - turn[i] as i64 };
             at = advance(at, nest.loops[i].step, by);
             to += steps(i) * by;
-            turn[i] = if by == 1 { turn[i] } else { 0 };
-            by == 1
+            if turn[i] < size[i] {
+                return true;
+            }
+            turn[i] = 0;
+            false
         });
         if !more {
             return;
@@ -457,6 +484,7 @@ fn elements(
     out: &mut [MaybeUninit<u8>],
     to: usize,
     steps: &impl Fn(usize) -> i64,
+    around: &[Around],
 ) {
     let pick = |i: Option<usize>| i.map_or((1, [0; 6], 0), |i| (size[i], nest.loops[i].step, steps(i)));
     let ((rows, row, dst_row), (cols, col, dst_col)) = (pick(nest.rows), pick(nest.cols));
@@ -482,7 +510,7 @@ fn elements(
         (_, Op::Convert(number, into)) => {
             plan.kernels.convert(number, into, source, from, out, to, &window(1));
         }
-        (_, Op::Copy(size)) => plan.kernels.copy(size, source, from, out, to, &window(1)),
+        (_, Op::Copy(size)) => plan.kernels.copy_around(size, source, from, out, to, &window(1), around),
     }
 }
 
@@ -509,7 +537,7 @@ fn rectangle(src_at: usize, slot: i64, dst_at: usize, w: &Window, tile_cols: usi
     } else if along(w.rows, w.src_row, 1) && along(w.cols, w.src_col, line) && col0 + w.rows <= tile_cols {
         let (rows, cols, dst_row, dst_col) = (w.cols, w.rows, w.dst_col, w.dst_row);
         Some(UnpackArgs { rows, cols, dst_row, dst_col, ..args })
-    } else if w.rows == 1 && w.src_col == 1 && col0 == 0 && w.cols % tile_cols == 0 {
+    } else if w.rows == 1 && w.src_col == 1 && col0 == 0 && w.cols.is_multiple_of(tile_cols) {
         // Rows that follow one another in the destination are one loop.
         let (rows, cols) = (w.cols / tile_cols, tile_cols);
         Some(UnpackArgs { rows, cols, dst_row: w.dst_col * line, ..args })
@@ -526,26 +554,26 @@ fn unpack<'s>(
     unpacked_at: &mut Option<usize>,
     at: usize,
 ) -> &'s [u8] {
-    if let Some(codec) = plan.src.codec {
-        if *unpacked_at != Some(at) {
-            let tile = codec.tile();
-            let args = UnpackArgs {
-                tiles: 1,
-                src_at: at,
-                src_tile: 0,
-                row0: 0,
-                col0: 0,
-                rows: tile.rows(),
-                cols: tile.cols(),
-                dst_at: 0,
-                dst_tile: 0,
-                dst_row: tile.cols() as isize * 4,
-                dst_col: 4,
-            };
-            let out = writable(bytemuck::cast_slice_mut(unpacked));
-            plan.kernels.unpack(&codec, Number::F32, source, &args, out);
-            *unpacked_at = Some(at);
-        }
+    if let Some(codec) = plan.src.codec
+        && *unpacked_at != Some(at)
+    {
+        let tile = codec.tile();
+        let args = UnpackArgs {
+            tiles: 1,
+            src_at: at,
+            src_tile: 0,
+            row0: 0,
+            col0: 0,
+            rows: tile.rows(),
+            cols: tile.cols(),
+            dst_at: 0,
+            dst_tile: 0,
+            dst_row: tile.cols() as isize * 4,
+            dst_col: 4,
+        };
+        let out = writable(bytemuck::cast_slice_mut(unpacked));
+        plan.kernels.unpack(&codec, Number::F32, source, &args, out);
+        *unpacked_at = Some(at);
     }
     bytemuck::cast_slice(unpacked)
 }

@@ -61,7 +61,7 @@ impl Window<'_> {
         };
         for (n, step) in loops {
             let way = n as i64 - 1;
-            if space.order.is_none() {
+            if space.deal.is_none() {
                 // Both move one number, and may undo one another.
                 stretch(&mut bytes, way * (step[0] * space.pitch_bytes as i64 + step[1]));
             } else {
@@ -69,11 +69,8 @@ impl Window<'_> {
                 stretch(&mut bytes, way * step[1]);
             }
         }
-        let places = (units.0..=units.1).map(|unit| space.unit_at(unit));
-        let Some((lo, hi)) = places.map(|at| (at, at)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) else {
-            return;
-        };
-        let (lo, hi) = (lo + bytes.0, hi + bytes.1 + self.plan.src.grain as i64);
+        let (first, last) = space.begins(units.0, units.1);
+        let (lo, hi) = (first + bytes.0, last + bytes.1 + self.plan.src.grain as i64);
         let (seen_lo, seen_hi) = self.bytes.unwrap_or((lo, hi));
         self.bytes = Some((lo.min(seen_lo), hi.max(seen_hi)));
     }

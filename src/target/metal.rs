@@ -240,11 +240,18 @@ impl MetalConstructor {
     pub fn to_layout(&self, tensor: &Tensor, placement: &Placement) -> Result<Layout> {
         self.validate()?;
         check_shape("shape", &self.shape, tensor)?;
-        let groups = self.groups()?;
-        let (map, extents) = collapsed(&groups, &self.shape, &vec![1; self.shape.len()])?;
+        let (map, extents) = self.physical()?;
         let shard = ceil_div(&extents, &self.grid);
         let cut = Cut { map: &map, extents, grid: &self.grid, shard, element: self.element };
         cut.layout(tensor, placement, self.fill)
+    }
+
+    /// From the logical index to the collapsed index, and the shape that collapsed indices lie in.
+    ///
+    /// # Errors
+    /// Those of [`MetalConstructor::groups`]; overflows.
+    pub fn physical(&self) -> Result<(AffineMap, Vec<u64>)> {
+        collapsed(&self.groups()?, &self.shape, &vec![1; self.shape.len()])
     }
 
     /// The dimensions that form each collapsed dimension; a dimension in no interval is alone.
@@ -369,8 +376,11 @@ impl MetalCurrent {
         cut.layout(tensor, placement, Fill::Undef)
     }
 
-    /// The map to the aligned shape, and that shape.
-    fn physical(&self) -> Result<(AffineMap, Vec<u64>)> {
+    /// From the logical index to the collapsed index, and the aligned shape that collapsed indices lie in.
+    ///
+    /// # Errors
+    /// Those of [`MetalCurrent::groups`]; overflows.
+    pub fn physical(&self) -> Result<(AffineMap, Vec<u64>)> {
         let (map, mut shape) = collapsed(&self.groups()?, &self.logical_shape, &self.dim_alignments)?;
         if map.dims() >= 2 {
             return Ok((map, shape));
