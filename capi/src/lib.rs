@@ -322,7 +322,7 @@ pub unsafe extern "C" fn tw_plan_locate(
         let layout = inner(plan)?.side(side)?;
         let index = border::bounded(index, rank, MAX_RANK, "index")?;
         let count_out = Out::new(count, "count")?;
-        let found = layout.places(index)?;
+        let found = layout.locate_each(index)?;
         let out = slice_out(places, capacity, "places")?;
         let copies = layout.copies();
         count_out.set(copies);

@@ -52,11 +52,11 @@ impl Layout {
     /// # Errors
     /// Where the index has another rank than the layout, or lies outside of its shape.
     pub fn locate(&self, index: &[u64]) -> Result<Vec<Place>> {
-        self.places(index).map(Iterator::collect)
+        self.locate_each(index).map(Iterator::collect)
     }
 
     /// [`Layout::locate`], one replica after the other, of which a mesh may have many.
-    pub fn places(&self, index: &[u64]) -> Result<impl Iterator<Item = Place>> {
+    pub fn locate_each(&self, index: &[u64]) -> Result<impl Iterator<Item = Place>> {
         if index.len() != self.shape.len() || index.iter().zip(&self.shape).any(|(i, n)| i >= n) {
             let needed = format!("an index inside of shape {:?}", self.shape);
             return Err(Error::value("index", format!("{index:?}"), needed));

@@ -69,21 +69,12 @@ impl Window<'_> {
                 stretch(&mut bytes, way * step[1]);
             }
         }
-        // Where so many units lie is not worth looking up: anywhere.
-        let (lo, hi) = if units.1 - units.0 > MAX_UNITS {
-            (0, (space.total_bytes() - space.pitch_bytes) as i64)
-        } else {
-            let places = (units.0..=units.1).map(|unit| space.unit_at(unit));
-            places.fold((i64::MAX, 0), |(lo, hi), at| (lo.min(at), hi.max(at)))
-        };
-        let (lo, hi) = (lo + bytes.0, hi + bytes.1 + self.plan.src.grain as i64);
+        let (first, last) = space.begins(units.0, units.1);
+        let (lo, hi) = (first + bytes.0, last + bytes.1 + self.plan.src.grain as i64);
         let (seen_lo, seen_hi) = self.bytes.unwrap_or((lo, hi));
         self.bytes = Some((lo.min(seen_lo), hi.max(seen_hi)));
     }
 }
-
-/// The most units whose places are looked up one by one.
-const MAX_UNITS: i64 = 1 << 16;
 
 #[cfg(test)]
 mod tests {
