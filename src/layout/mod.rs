@@ -1,6 +1,6 @@
 //! A [`Layout`] maps each logical index to a place in memory, and knows which bytes are padding.
 //!
-//! The map is separable: each [`axis::Axis`] turns the coordinates of some logical dimensions into an
+//! The map is separable: each axis turns the coordinates of some logical dimensions into an
 //! address by a staircase, and the addresses of all axes add up. The one step that is not separable comes
 //! last: a distribution sends each *unit* (a page, the shard of a core) to its place among the buffers.
 
