@@ -41,15 +41,13 @@ impl Layout {
         let mut work = 0;
         let mut digits: Vec<Digit> = self.digits().filter(|d| d.n > 1).collect();
         digits.sort_by_key(|d| std::cmp::Reverse(self.linear(d.step)));
-        let inverse = self.space.inverse();
         // A buffer is several units, or a part of one.
         let (units, parts) =
             (self.space.units.div_ceil(self.buffers()), self.buffers().div_ceil(self.space.units));
         let len = self.space.unit_bytes / parts;
         for place in 0..units {
             let place = buffer / parts * units + place;
-            let unit = inverse.as_ref().map_or(place, |inverse| u64::from(inverse[place as usize]));
-            let at = unit * self.space.unit_bytes + buffer % parts * len;
+            let at = self.space.unit_of(place) * self.space.unit_bytes + buffer % parts * len;
             work += digits.len() as u64;
             self.segment(at as i64, len as i64, &digits, &mut work, &mut content)?;
         }

@@ -10,9 +10,8 @@ mod content;
 #[cfg(test)]
 pub(crate) mod coverage;
 mod place;
+mod space;
 pub(crate) mod stair;
-
-use std::sync::Arc;
 
 use kernels::{BlockCodec, BlockFormat, BlockOptions, TileShape};
 
@@ -23,6 +22,7 @@ use stair::{MAX_PARTS, Piece, add};
 
 pub use content::Content;
 pub use place::{Owner, Place};
+pub(crate) use space::{Deal, Space};
 
 /// The greatest total size in bytes, so that sums of a few addresses never overflow 63 bits.
 pub(crate) const MAX_BYTES: u64 = 1 << 60;
@@ -64,52 +64,6 @@ pub struct Geometry {
     pub device_size: Option<Vec<u64>>,
     /// Spyre: the host stride of each device dimension, -1 for none.
     pub stride_map: Option<Vec<i64>>,
-}
-
-/// How the units of a layout lie in its buffers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Space {
-    /// Units, those without any element included.
-    pub(crate) units: u64,
-    /// Bytes of one unit.
-    pub(crate) unit_bytes: u64,
-    /// Bytes from one unit to the next in memory; what is between them is zero.
-    pub(crate) pitch_bytes: u64,
-    /// Where each unit lies, counted in pitches; none: in order.
-    pub(crate) order: Option<Arc<[u32]>>,
-    /// Buffers of equal size, one after another.
-    pub(crate) buffers: u64,
-}
-
-impl Space {
-    /// `buffers` buffers in their natural order, `bytes` in all.
-    pub(crate) fn in_order(buffers: u64, bytes: u64) -> Space {
-        Space { units: 1, unit_bytes: bytes, pitch_bytes: bytes, order: None, buffers }
-    }
-
-    /// All bytes of all buffers.
-    pub(crate) fn total_bytes(&self) -> u64 {
-        self.units * self.pitch_bytes
-    }
-
-    /// The byte at which a unit begins.
-    pub(crate) fn unit_at(&self, unit: i64) -> i64 {
-        let slot = match &self.order {
-            Some(order) => order[unit as usize] as i64,
-            None => unit,
-        };
-        slot * self.pitch_bytes as i64
-    }
-
-    /// For each place in memory, the unit that lies there; none: in order.
-    pub(crate) fn inverse(&self) -> Option<Vec<u32>> {
-        let order = self.order.as_ref()?;
-        let mut inverse = vec![0; order.len()];
-        for (unit, &slot) in order.iter().enumerate() {
-            inverse[slot as usize] = unit as u32;
-        }
-        Some(inverse)
-    }
 }
 
 /// A validated map from logical index to place.
@@ -273,9 +227,9 @@ impl Layout {
         self.space.units * (self.space.unit_bytes / self.grain()) * per_grain
     }
 
-    /// How many places of all buffers hold no element.
+    /// How many places of all buffers hold no element; not meant for a source whose elements share places.
     pub fn padding_elements(&self) -> u64 {
-        self.places() - self.elements() * self.copies()
+        self.places().saturating_sub(self.elements().saturating_mul(self.copies()))
     }
 
     /// The address of a logical index in the first replica. The index must lie inside of the shape.

@@ -90,7 +90,7 @@ impl Layout {
         if inside >= self.space.unit_bytes {
             return Ok(Owner::Gap);
         }
-        let unit = self.space.inverse().map_or(place, |inverse| u64::from(inverse[place as usize]));
+        let unit = self.space.unit_of(place);
         let linear = (unit * self.space.unit_bytes + inside) as i64 - self.offset;
         if self.elements() == 0 || linear < 0 {
             return Ok(Owner::Padding);

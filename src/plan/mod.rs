@@ -1,6 +1,7 @@
 //! A [`Plan`] is a conversion compiled once: loop nests with constant trip counts, proved before they run.
 
 mod explain;
+mod gather;
 mod lower;
 pub(crate) mod nest;
 mod order;
@@ -90,8 +91,6 @@ pub struct Plan {
     /// The fill as the value that pads inside of tiles.
     pub(crate) pad: f32,
     pub(crate) kernels: &'static Kernels,
-    /// For each place of the destination the unit that lies there; none: in order.
-    pub(crate) placed: Option<Vec<u32>>,
     options: Options,
 }
 
@@ -125,8 +124,7 @@ impl Plan {
             return Err(Error::TooComplex { what, cap: MAX_LOOPS });
         }
         let kernels = kernels_for(options.isa)?;
-        let placed = target.space.inverse();
-        Ok(Plan { nests, src: source, dst: target, op, fill, pad, kernels, placed, options: *options })
+        Ok(Plan { nests, src: source, dst: target, op, fill, pad, kernels, options: *options })
     }
 
     /// Bytes of the source: all its buffers, one after another.

@@ -208,7 +208,7 @@ impl Job<'_> {
         let plan = self.plan;
         let space = &plan.dst.space;
         let end = begin + self.out.len();
-        if plan.placed.is_none() && space.pitch_bytes == space.unit_bytes {
+        if space.deal.is_none() && space.pitch_bytes == space.unit_bytes {
             return self.nests(begin as i64, end as i64, begin as i64);
         }
         let (pitch, unit) = (space.pitch_bytes as usize, space.unit_bytes as usize);
@@ -216,7 +216,7 @@ impl Job<'_> {
         while at < end {
             let (place, from) = (at / pitch, at % pitch);
             let to = pitch.min(from + end - at);
-            let which = plan.placed.as_ref().map_or(place, |p| p[place] as usize);
+            let which = space.unit_of(place as u64) as usize;
             let (lo, hi) = (which * unit + from.min(unit), which * unit + to.min(unit));
             self.nests(lo as i64, hi as i64, lo as i64 - (at - begin) as i64);
             if to > unit {
