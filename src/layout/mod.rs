@@ -17,8 +17,8 @@ use kernels::{BlockCodec, BlockFormat, BlockOptions, TileShape};
 
 use crate::dtype::Format;
 use crate::error::{Error, Result};
-use axis::{Addr, Axis, Level, gaps};
-use stair::{MAX_PARTS, Piece, add};
+use axis::{Addr, Axis, Level, addresses, gaps};
+use stair::{MAX_PARTS, Piece, Stair, add};
 
 pub use content::Content;
 pub use place::{Owner, Place};
@@ -333,7 +333,7 @@ impl Layout {
         let mut out = self.holes();
         let parts: Vec<AxisParts> = self.axes.iter().map(|a| self.axis_parts(a)).collect::<Result<_>>()?;
         let copies = Piece { at: [0; 3], loops: self.replicas.iter().map(|r| (r.n, r.step)).collect() };
-        for k in 0..parts.len() {
+        for k in (0..parts.len()).filter(|&k| !parts[k].free.is_empty()) {
             let factors = parts.iter().enumerate().map(|(i, part)| match i.cmp(&k) {
                 std::cmp::Ordering::Less => part.used.as_slice(),
                 std::cmp::Ordering::Equal => part.free.as_slice(),
@@ -360,14 +360,14 @@ impl Layout {
             }
             _ => (1, axis.gaps()?),
         };
-        let outer: Vec<Level> = axis.cells.iter().filter(|c| c.step[2] == 0).copied().collect();
+        let outer = axis.cells.iter().filter(|c| c.step[2] == 0);
+        let all = Piece { at: [0; 3], loops: outer.map(|c| (c.n, c.step)).collect() };
+        if free.is_empty() {
+            return Ok(AxisParts { used: vec![all.clone()], free: vec![], all });
+        }
         let used = gaps(free.clone(), (axis.extent() / inner) as i64)?;
-        let all = Axis { cells: outer, ..axis.clone() };
-        Ok(AxisParts {
-            used: all.addresses(&used)?,
-            free: all.addresses(&free)?,
-            all: Piece { at: [0; 3], loops: all.cells.iter().map(|c| (c.n, c.step)).collect() },
-        })
+        let cells = Stair::nest(&all.loops);
+        Ok(AxisParts { used: addresses(&used, &cells)?, free: addresses(&free, &cells)?, all })
     }
 
     /// What lies between the cells of a strided layout: runs that no cell reaches.

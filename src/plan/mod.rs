@@ -13,7 +13,7 @@ pub use kernels::{Isa, Rounding};
 use crate::dtype::{DType, Format};
 use crate::error::{Error, Result};
 use crate::layout::{Layout, Space, Tile};
-use nest::Nest;
+use nest::{Leaf, Nest};
 pub(crate) use order::MAX_BLOCK;
 
 /// The most loops of one nest: every dimension and split of a tensor of the greatest rank.
@@ -87,7 +87,7 @@ pub struct Plan {
     pub(crate) src: Side,
     pub(crate) dst: Side,
     pub(crate) op: Op,
-    /// The fill, as one element or one tile of the destination.
+    /// The fill, as one element or one tile of the destination; empty where no tile is filled.
     pub(crate) fill: Box<[u8]>,
     /// The fill as the value that pads inside of tiles.
     pub(crate) pad: f32,
@@ -116,9 +116,12 @@ impl Plan {
         let source = Side::new(src, &reading)?;
         let target = Side::new(dst, options)?;
         let op = operation(&source, &target)?;
-        let (fill, pad) = fill(&target, dst.fill())?;
         let mut nests = lower::lower(src, dst)?;
         verify::verify(&nests, src, dst)?;
+        // To pack a tile of the fill costs as much as the rest of the plan, and few plans need one.
+        let filled = target.codec.is_none() || nests.iter().any(|n| n.leaf == Leaf::Fill);
+        let (fill, pad) =
+            if filled { fill(&target, dst.fill())? } else { (Box::default(), dst.fill() as f32) };
         order::choose(&mut nests, &source, &target, op);
         if let Some(nest) = nests.iter().find(|n| n.loops.len() > MAX_LOOPS) {
             let what = format!("a nest of {} loops", nest.loops.len());

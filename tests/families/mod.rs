@@ -6,12 +6,14 @@
 use tilewright::dtype::BlockFormat;
 use tilewright::layout::affine::{AffineExpr, AffineMap};
 use tilewright::target::device::Device;
+use tilewright::target::mesh::{self, Mapper};
 use tilewright::target::metal::{
     Fill, MemoryLayout, MemorySpace, MetalConstructor, MetalCurrent, MetalLayout,
 };
 use tilewright::target::spyre::{DataFormat, SpyreLayout};
 use tilewright::target::strided::Memref;
 use tilewright::target::tile::{Element, TileShape};
+use tilewright::target::tiled::ThreeTuple;
 use tilewright::target::ttnn::{Memory, Orientation, PadValue, PageLayout, Scheme, Ttnn};
 use tilewright::target::{Placement, Tensor};
 use tilewright::text::Descriptor;
@@ -73,17 +75,19 @@ impl<'a> Choices<'a> {
 pub(crate) struct Case {
     pub(crate) descriptor: Descriptor,
     pub(crate) device: Option<Device>,
+    /// How the tensor is handed out, where the descriptor is what one device of a mesh gets.
+    pub(crate) mapper: Option<Mapper>,
     pub(crate) pad_value: Option<f64>,
 }
 
 impl Case {
     fn of(descriptor: Descriptor) -> Case {
-        Case { descriptor, device: None, pad_value: None }
+        Case { descriptor, device: None, mapper: None, pad_value: None }
     }
 
     pub(crate) fn layout(&self, tensor: &Tensor) -> Result<Layout> {
         let placement =
-            Placement { device: self.device.as_ref(), pad_value: self.pad_value, ..Placement::default() };
+            Placement { device: self.device.as_ref(), mesh: self.mapper.as_ref(), pad_value: self.pad_value };
         self.descriptor.layout(tensor, &placement)
     }
 }
@@ -92,13 +96,15 @@ impl Case {
 pub(crate) type Family = fn(&mut Choices, &Tensor) -> Option<Case>;
 
 /// Every family.
-pub(crate) const FAMILIES: [(&str, Family); 6] = [
+pub(crate) const FAMILIES: [(&str, Family); 8] = [
     ("memref", memref),
     ("metal", metal),
     ("metal constructor", metal_constructor),
     ("metal current", metal_current),
     ("ttnn", ttnn),
     ("spyre", spyre),
+    ("three-tuple", three_tuple),
+    ("mesh", mesh),
 ];
 
 /// Dense, row-major.
@@ -473,4 +479,51 @@ pub(crate) fn spyre(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
     let dtype = Some(c.of(&[format, plain]));
     let explicit = SpyreLayout::Explicit { device_size, dim_map: None, stride_map: Some(stride_map), dtype };
     Some(Case::of(Descriptor::Spyre(explicit)))
+}
+
+/// Each dimension, or its quotient and remainder, as a loop; loops in any order on both sides, with gaps.
+pub(crate) fn three_tuple(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
+    let mut loops = Vec::new();
+    let mut stride = 1;
+    for &n in tensor.shape.iter().rev() {
+        let inner = [1, 2, 3, 5, 16].into_iter().filter(|&f| n % f == 0).collect::<Vec<u64>>();
+        let inner = c.of(&inner);
+        loops.insert(0, (inner, stride, 0));
+        loops.insert(0, (n / inner, stride * inner as i64, 0));
+        stride *= n as i64;
+    }
+    let mut step = 1;
+    for i in c.shuffled((0..loops.len()).rev().collect()) {
+        step += c.of(&[0, 0, 0, 2]);
+        loops[i].2 = step;
+        step *= loops[i].0 as i64;
+    }
+    let loops = c.shuffled(loops);
+    Some(Case::of(Descriptor::Tuple(ThreeTuple {
+        ranges: loops.iter().map(|l| l.0).collect(),
+        device_strides: loops.iter().map(|l| l.2).collect(),
+        host_strides: loops.iter().map(|l| l.1).collect(),
+    })))
+}
+
+/// What one device of a mesh gets, in a family of its own.
+pub(crate) fn mesh(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
+    let mut local = tensor.shape.clone();
+    let mesh_shape = vec![c.up_to(2), c.up_to(4)];
+    let mut taken = None;
+    let placements = mesh_shape.iter().map(|&n| {
+        let even = |d: &usize| local[*d] % n == 0 && Some(*d) != taken;
+        let even: Vec<usize> = (0..local.len()).filter(even).collect();
+        if even.is_empty() || c.below(3) == 2 {
+            return mesh::Placement::Replicate;
+        }
+        let d = c.of(&even);
+        taken = Some(d);
+        local[d] /= n;
+        mesh::Placement::Shard(if c.yes() { d as i64 } else { d as i64 - tensor.shape.len() as i64 })
+    });
+    let placements = placements.collect();
+    let families: [Family; 5] = [ttnn, metal, metal_constructor, metal_current, spyre];
+    let case = c.of(&families)(c, &Tensor { shape: local, dtype: tensor.dtype })?;
+    Some(Case { mapper: Some(Mapper::MeshMapperConfig { placements, mesh_shape }), ..case })
 }
