@@ -6,11 +6,11 @@ pub(crate) mod nest;
 mod order;
 mod verify;
 
-use kernels::{BlockCodec, BlockOptions, Cast, Isa, Kernels, Number, Rounding, TileShape};
+use kernels::{BlockCodec, BlockOptions, Cast, Isa, Kernels, Number, Rounding};
 
 use crate::dtype::{DType, Format};
 use crate::error::{Error, Result};
-use crate::layout::{Layout, Space, Tile};
+use crate::layout::{Layout, Space};
 use nest::Nest;
 pub(crate) use order::MAX_BLOCK;
 
@@ -218,21 +218,10 @@ impl Side {
 
 /// The codec of a block format with the options that concern it.
 fn codec(layout: &Layout, options: &Options) -> Result<Option<BlockCodec>> {
-    let (Format::Block(block), Some(Tile { rows, cols, transposed })) = (layout.format(), layout.tile())
-    else {
-        return Ok(None);
-    };
-    let shape = TileShape::new(rows as usize, cols as usize);
-    let shape = shape.ok_or_else(|| Error::value("tile", format!("{rows}x{cols}"), "a tile shape"))?;
-    let block_options = BlockOptions {
-        transposed,
-        rounding: options.rounding,
-        search: options.search,
-        compat_unpack: options.compat_unpack,
-    };
-    BlockCodec::new(block, shape, block_options)
-        .map(Some)
-        .map_err(|e| Error::value(format!("options of {}", block.name()), e, "options that the format has"))
+    let (Format::Block(block), Some(tile)) = (layout.format(), layout.tile()) else { return Ok(None) };
+    let Options { rounding, search, compat_unpack, .. } = *options;
+    let options = BlockOptions { rounding, search, compat_unpack, ..BlockOptions::default() };
+    tile.codec(block, options).map(Some)
 }
 
 /// How elements get from one format to the other.
