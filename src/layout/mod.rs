@@ -1,6 +1,6 @@
 //! A [`Layout`] maps each logical index to a place in memory, and knows which bytes are padding.
 //!
-//! The map is separable: each [`axis::Axis`] turns the coordinates of some logical dimensions into an
+//! The map is separable: each axis turns the coordinates of some logical dimensions into an
 //! address by a staircase, and the addresses of all axes add up. The one step that is not separable comes
 //! last: a distribution sends each *unit* (a page, the shard of a core) to its place among the buffers.
 
@@ -39,12 +39,24 @@ pub struct Tile {
     pub cols: u64,
     /// Whether the tile is stored transposed.
     pub transposed: bool,
+    /// Whether it is a block of an MX format without padding; see [`kernels::BlockOptions::compact`].
+    pub compact: bool,
 }
 
 impl Tile {
     /// Elements of one tile.
     pub fn elements(self) -> u64 {
         self.rows * self.cols
+    }
+
+    /// The codec of a block format in such tiles; how they are stored is the tile's part of the options.
+    pub(crate) fn codec(self, block: BlockFormat, options: BlockOptions) -> Result<BlockCodec> {
+        let Tile { rows, cols, transposed, compact } = self;
+        let shape = TileShape::new(rows as usize, cols as usize);
+        let shape = shape.ok_or_else(|| Error::value("tile", format!("{rows}x{cols}"), "a tile shape"))?;
+        let options = BlockOptions { transposed, compact, ..options };
+        BlockCodec::new(block, shape, options)
+            .map_err(|e| Error::value(format!("options of {block}"), e, "options that the format has"))
     }
 }
 
@@ -219,7 +231,7 @@ impl Layout {
     }
 
     /// How many elements all buffers have room for.
-    fn places(&self) -> u64 {
+    fn capacity(&self) -> u64 {
         let per_grain = match self.format {
             Format::Block(_) => self.tile.map_or(1, Tile::elements),
             _ => 1,
@@ -229,7 +241,7 @@ impl Layout {
 
     /// How many places of all buffers hold no element; not meant for a source whose elements share places.
     pub fn padding_elements(&self) -> u64 {
-        self.places().saturating_sub(self.elements().saturating_mul(self.copies()))
+        self.capacity().saturating_sub(self.elements().saturating_mul(self.copies()))
     }
 
     /// The address of a logical index in the first replica. The index must lie inside of the shape.
@@ -490,7 +502,5 @@ pub(crate) fn element_bytes(format: Format) -> u64 {
 
 /// Bytes of one tile of a block format.
 pub(crate) fn block_bytes(block: BlockFormat, tile: Tile) -> u64 {
-    let codec = TileShape::new(tile.rows as usize, tile.cols as usize)
-        .and_then(|shape| BlockCodec::new(block, shape, BlockOptions::default()).ok());
-    codec.map_or(0, |c| c.tile_bytes() as u64)
+    tile.codec(block, BlockOptions::default()).map_or(0, |c| c.tile_bytes() as u64)
 }

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+/// The most units that are looked at one by one.
+const MAX_SEARCHED: i64 = 4096;
+
 /// How the units of a layout lie in its buffers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Space {
@@ -32,6 +35,24 @@ impl Space {
     pub(crate) fn unit_at(&self, unit: i64) -> i64 {
         let place = self.deal.as_ref().map_or(unit, |deal| deal.place(unit as u64) as i64);
         place * self.pitch_bytes as i64
+    }
+
+    /// A range of bytes in which all of the units `first..=last` begin: the least one, or a little more where they are
+    /// dealt to very many buffers.
+    pub(crate) fn begins(&self, first: i64, last: i64) -> (i64, i64) {
+        let (Some(deal), pitch) = (&self.deal, self.pitch_bytes as i64) else {
+            return (self.unit_at(first), self.unit_at(last));
+        };
+        let turn = deal.buffers as i64;
+        if turn.min(last - first) > MAX_SEARCHED {
+            let round = deal.round() as i64;
+            let end = (last / round + 1) * round;
+            return (first / round * round * pitch, (end.min(self.units as i64) - 1) * pitch);
+        }
+        // In each buffer units come in order, so the least is among those of the first turn.
+        let least = (first..=last.min(first + turn - 1)).map(|unit| self.unit_at(unit)).min();
+        let greatest = (first.max(last - turn + 1)..=last).map(|unit| self.unit_at(unit)).max();
+        (least.unwrap_or(0), greatest.unwrap_or(0))
     }
 
     /// The unit that lies at a place, counted in pitches.
@@ -96,6 +117,41 @@ impl Deal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranges_of_units_begin_in_the_least_range_of_bytes() {
+        for (buffers, room, numbers) in [
+            (3, 4, None),
+            (12, 1, Some((0..12).rev().collect())),
+            (4, 3, Some(vec![2, 0, 3, 1])),
+            (1, 5, None),
+        ] {
+            let units = 2 * buffers * room;
+            let deal = Deal::new(buffers, room, numbers);
+            let space = Space { units, unit_bytes: 6, pitch_bytes: 8, deal, buffers };
+            for first in 0..units as i64 {
+                for last in first..units as i64 {
+                    let begins = (first..=last).map(|unit| space.unit_at(unit));
+                    let expected = (begins.clone().min().unwrap(), begins.max().unwrap());
+                    assert_eq!(space.begins(first, last), expected, "{first}..={last} of {space:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn very_many_buffers_are_not_searched() {
+        let (buffers, room) = (1 << 40, 4);
+        let space = Space {
+            units: buffers * room,
+            unit_bytes: 1,
+            pitch_bytes: 1,
+            deal: Deal::new(buffers, room, None),
+            buffers,
+        };
+        assert_eq!(space.begins(5, (1 << 40) + 7), (0, (1 << 42) - 1));
+        assert_eq!(space.begins(5, 7), (20, 28));
+    }
 
     #[test]
     fn units_and_places_are_each_others_inverse() {

@@ -264,7 +264,7 @@ fn distributes(space: &Space) -> Result<()> {
         return refuse(format!("units of {} bytes, {} apart", space.unit_bytes, space.pitch_bytes));
     }
     let Some(Deal { buffers, room, numbers }) = &space.deal else { return Ok(()) };
-    if buffers.checked_mul(*room).is_none_or(|round| round == 0 || space.units % round != 0) {
+    if buffers.checked_mul(*room).is_none_or(|round| round == 0 || !space.units.is_multiple_of(round)) {
         return refuse(format!("{} units dealt to {buffers} buffers of {room}", space.units));
     }
     let Some(numbers) = numbers else { return Ok(()) };

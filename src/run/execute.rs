@@ -1,16 +1,17 @@
 //! The fast executor: clips the nests to a destination range, and runs each rectangular rest with kernels.
 
-use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
-use kernels::{Around, MAX_AROUND, Number, PackArgs, TileShape, UnpackArgs, Window};
+use kernels::{Around, Cast, MAX_AROUND, Number, PackArgs, TileShape, UnpackArgs, Window};
 
+use super::clip::{View, advance};
 use super::memory::{Split, writable, written};
 use super::threads::Executor;
 use crate::error::{Error, Result};
 use crate::plan::nest::{Both, Gather, Leaf, Loop, Nest};
-use crate::plan::{MAX_BLOCK, MAX_LOOPS, Op, Plan, Store};
+use crate::plan::{MAX_BLOCK, MAX_LOOPS, Misfit, Op, Plan, Store};
 
 /// Less than this is done on the caller's thread: handing a task over costs as much as moving some 100 KiB.
 const SMALL: usize = 256 << 10;
@@ -30,7 +31,9 @@ impl Plan {
     ///
     /// # Errors
     /// Where a slice has another length than [`Plan::source_bytes`] or [`Plan::destination_bytes`]; nothing is
-    /// written then.
+    /// written then. [`Error::OutOfRange`] where integers do not fit their destination, unless
+    /// [`crate::Options::saturate`] is set: it names the one that comes first in the destination, whatever the number of
+    /// threads. The destination has been written then, with the nearest value in each place.
     pub fn execute(&self, source: &[u8], destination: &mut [u8]) -> Result<()> {
         self.execute_uninit(source, writable(destination)).map(|_| ())
     }
@@ -65,20 +68,25 @@ impl Plan {
             return Err(Error::Length { what: "destination", given, needed });
         }
         if len <= SMALL || executor.threads() <= 1 {
-            self.run(source, 0, destination);
+            self.outcome(self.run(source, 0, destination))?;
             return Ok(written(destination));
         }
         let range = self.task_bytes(len / (executor.threads() * TASKS_PER_THREAD));
         let split = Split::new(destination, range);
+        let first = Mutex::new(None);
         executor.run(split.tasks(), &|task| {
-            if let Some((begin, out)) = split.take(task) {
-                self.run(source, begin, out);
+            if let Some((begin, out)) = split.take(task)
+                && let Some(misfit) = self.run(source, begin, out)
+            {
+                let mut first = first.lock().unwrap_or_else(PoisonError::into_inner);
+                *first = Misfit::earlier(*first, misfit);
             }
         });
         if !split.all_taken() {
             let needed = format!("a call for each of {} tasks", split.tasks());
             return Err(Error::value("executor", "a return before every task had run", needed));
         }
+        self.outcome(first.into_inner().unwrap_or_else(PoisonError::into_inner))?;
         Ok(written(destination))
     }
 
@@ -95,21 +103,37 @@ impl Plan {
     /// The range begins and ends on multiples of [`Plan::granule`].
     ///
     /// # Errors
-    /// Where it does not, or lies outside of the destination, or a slice has the wrong length.
+    /// Where it does not, or lies outside of the destination, or a slice has the wrong length; and as
+    /// [`Plan::execute`] where integers of this range do not fit.
     pub fn execute_chunk(&self, source: &[u8], range: Range<usize>, out: &mut [u8]) -> Result<()> {
+        self.execute_chunk_uninit(source, range, writable(out)).map(|_| ())
+    }
+
+    /// [`Plan::execute_chunk`] into memory that need not be initialised; gives it back initialised.
+    pub fn execute_chunk_uninit<'d>(
+        &self,
+        source: &[u8],
+        range: Range<usize>,
+        out: &'d mut [MaybeUninit<u8>],
+    ) -> Result<&'d mut [u8]> {
         self.check_source(source)?;
-        let total = self.destination_bytes();
-        let granule = self.granule().max(1);
+        self.check_chunk(&range)?;
+        if out.len() != range.len() {
+            let (given, needed) = (out.len() as u64, range.len() as u64);
+            return Err(Error::Length { what: "chunk", given, needed });
+        }
+        self.outcome(self.run(source, range.start, out))?;
+        Ok(written(out))
+    }
+
+    /// An error unless the range is one that can be produced alone.
+    pub(super) fn check_chunk(&self, range: &Range<usize>) -> Result<()> {
+        let (granule, total) = (self.granule().max(1), self.destination_bytes());
         let whole = |at: usize| at.is_multiple_of(granule) || at == total;
         if range.start > range.end || range.end > total || !whole(range.start) || !whole(range.end) {
             let needed = format!("multiples of {granule} inside of 0..{total}");
             return Err(Error::value("chunk", format!("{range:?}"), needed));
         }
-        if out.len() != range.len() {
-            let (given, needed) = (out.len() as u64, range.len() as u64);
-            return Err(Error::Length { what: "chunk", given, needed });
-        }
-        self.run(source, range.start, writable(out));
         Ok(())
     }
 
@@ -131,160 +155,99 @@ impl Plan {
         near.div_ceil(turn) * turn
     }
 
-    /// The destination half of an address, as bytes through all units in order.
-    fn linear(&self, at: Both) -> i64 {
-        at[3] * self.dst.space.unit_bytes as i64 + at[4]
+    fn outcome(&self, misfit: Option<Misfit>) -> Result<()> {
+        misfit.map_or(Ok(()), |misfit| Err(misfit.error(self.op)))
     }
 
-    /// Writes the bytes of the destination from `begin` on that `out` has room for.
-    fn run(&self, source: &[u8], begin: usize, out: &mut [MaybeUninit<u8>]) {
-        SCRATCH.with_borrow_mut(|scratch| {
-            scratch.tiles.unpacked_at = None;
-            let streams = match self.options().store {
-                Store::Auto => self.destination_bytes() >= STREAMED,
-                store => store == Store::Streamed,
-            };
-            Job { plan: self, source, out, scratch, streams }.units(begin);
-        });
+    /// Writes the bytes of the destination from `begin` on that `out` has room for; the first value of them that
+    /// does not fit.
+    fn run(&self, source: &[u8], begin: usize, out: &mut [MaybeUninit<u8>]) -> Option<Misfit> {
+        let streams = match self.options().store {
+            Store::Auto => self.destination_bytes() >= STREAMED,
+            store => store == Store::Streamed,
+        };
+        let carry = Carry { tiles: None, unpacked_at: None, misfit: None };
+        let mut job = Job { plan: self, source, out, streams, block: None, carry };
+        job.parts(begin);
         self.kernels.fence();
+        job.carry.misfit
     }
 }
 
-/// One range of the destination being written.
+/// One range of the destination being written. What it needs besides is made on the stack when it is first needed, for
+/// to clear it costs as much as to move a small tensor.
 struct Job<'a> {
     plan: &'a Plan,
     source: &'a [u8],
     out: &'a mut [MaybeUninit<u8>],
-    scratch: &'a mut Scratch,
     /// Whether segments go to the destination past the caches.
     streams: bool,
-}
-
-/// What a thread needs besides source and destination; allocated when it runs its first plan.
-struct Scratch {
     /// Segments before they are streamed.
-    block: Block,
-    tiles: Tiles,
+    block: Option<Block>,
+    carry: Carry,
 }
 
 /// Whole cache lines.
 #[repr(align(64))]
 struct Block([u8; MAX_BLOCK]);
 
-/// Tiles of a block format on their way.
-struct Tiles {
-    /// A tile to be packed, row by row.
-    tile: [f32; TileShape::MAX_ELEMENTS],
-    /// The last tile of the source that was unpacked, row by row.
-    unpacked: [f32; TileShape::MAX_ELEMENTS],
-    /// Where that tile begins.
+/// What kernel calls leave to later ones.
+struct Carry {
+    tiles: Option<Tiles>,
+    /// Where the tile that was unpacked last begins.
     unpacked_at: Option<usize>,
+    /// The first value that did not fit its destination.
+    misfit: Option<Misfit>,
 }
 
-thread_local! {
-    static SCRATCH: RefCell<Box<Scratch>> = RefCell::new(Box::new(Scratch {
-        block: Block([0; MAX_BLOCK]),
-        tiles: Tiles {
-            tile: [0.0; TileShape::MAX_ELEMENTS],
-            unpacked: [0.0; TileShape::MAX_ELEMENTS],
-            unpacked_at: None,
-        },
-    }));
+/// Tiles of a block format on their way, row by row.
+struct Tiles {
+    /// One to be packed.
+    tile: [f32; TileShape::MAX_ELEMENTS],
+    /// The last one of the source that was unpacked.
+    unpacked: [f32; TileShape::MAX_ELEMENTS],
 }
 
-/// A rectangular part of a nest.
-#[derive(Clone, Copy)]
-struct View {
-    at: Both,
-    /// The first turn of each loop of the nest.
-    first: [u64; MAX_LOOPS],
-    /// How many turns of it there are.
-    n: [u64; MAX_LOOPS],
+impl Tiles {
+    fn zero() -> Tiles {
+        Tiles { tile: [0.0; TileShape::MAX_ELEMENTS], unpacked: [0.0; TileShape::MAX_ELEMENTS] }
+    }
+}
+
+impl Carry {
+    fn tiles(&mut self) -> &mut Tiles {
+        self.tiles.get_or_insert_with(Tiles::zero)
+    }
+
+    /// The tile of the source at a byte, unpacked unless it is the last one that was.
+    fn unpacked(&mut self, plan: &Plan, source: &[u8], at: usize) -> &[u8] {
+        let Tiles { unpacked, .. } = self.tiles.get_or_insert_with(Tiles::zero);
+        unpack(plan, source, unpacked, &mut self.unpacked_at, at)
+    }
 }
 
 impl Job<'_> {
-    /// Writes all of `out`, which begins at byte `begin` of the destination, unit by unit.
-    fn units(&mut self, begin: usize) {
+    /// Writes all of `out`, which begins at byte `begin` of the destination.
+    fn parts(&mut self, begin: usize) {
         let plan = self.plan;
-        let space = &plan.dst.space;
-        let end = begin + self.out.len();
-        if space.deal.is_none() && space.pitch_bytes == space.unit_bytes {
-            return self.nests(begin as i64, end as i64, begin as i64);
-        }
-        let (pitch, unit) = (space.pitch_bytes as usize, space.unit_bytes as usize);
-        let mut at = begin;
-        while at < end {
-            let (place, from) = (at / pitch, at % pitch);
-            let to = pitch.min(from + end - at);
-            let which = space.unit_of(place as u64) as usize;
-            let (lo, hi) = (which * unit + from.min(unit), which * unit + to.min(unit));
-            self.nests(lo as i64, hi as i64, lo as i64 - (at - begin) as i64);
-            if to > unit {
-                let gap = from.max(unit);
-                plan.kernels.fill(&[0], self.out, at - begin + gap - from, 1, 0, to - gap);
+        for part in plan.parts(begin, begin + self.out.len()) {
+            let at = part.at - begin;
+            self.nests(part.lo, part.hi, part.lo - at as i64);
+            if part.gap > 0 {
+                let to = at + (part.hi - part.lo) as usize;
+                plan.kernels.fill(&[0], self.out, to, 1, 0, part.gap);
             }
-            at += to - from;
         }
     }
 
     /// Runs what the nests write of `lo..hi`, counted through all units; `base` is where `out` begins.
     fn nests(&mut self, lo: i64, hi: i64, base: i64) {
-        for nest in &self.plan.nests {
-            let mut view = View { at: nest.at, first: [0; MAX_LOOPS], n: [1; MAX_LOOPS] };
-            view.n.iter_mut().zip(&nest.loops).for_each(|(n, l)| *n = l.n);
-            let bytes = self.plan.dst.grain as i64;
-            let extent =
-                nest.loops.iter().fold(bytes, |e, l| e + (l.n as i64 - 1) * self.plan.linear(l.step));
-            self.clip(nest, view, 0, extent, (lo, hi), base);
-        }
-    }
-
-    /// Runs the part of a view that lies in the range. Loops before `depth` have one turn; `extent` is how far
-    /// the view reaches from its first byte. Steps nest (V1), so at most two turns of a loop are cut.
-    fn clip(&mut self, nest: &Nest, view: View, depth: usize, extent: i64, range: (i64, i64), base: i64) {
-        let (lo, hi) = range;
-        let begin = self.plan.linear(view.at);
-        if begin >= lo && begin + extent <= hi {
-            return self.rectangle(nest, view, base);
-        }
-        if begin >= hi || begin + extent <= lo || depth == nest.loops.len() {
-            return;
-        }
-        let step = self.plan.linear(nest.loops[depth].step);
-        let n = view.n[depth] as i64;
-        let inner = extent - (n - 1) * step;
-        let turns = |from: i64, n: i64| {
-            let mut part = view;
-            part.at = advance(view.at, nest.loops[depth].step, from);
-            part.first[depth] += from as u64;
-            part.n[depth] = n as u64;
-            part
-        };
-        if step == 0 {
-            return self.clip(nest, view, depth + 1, extent, range, base);
-        }
-        // Turns that meet the range, and those of them that lie inside of it.
-        let first = ((lo - begin - inner).div_euclid(step) + 1).max(0);
-        let last = (hi - 1 - begin).div_euclid(step).min(n - 1);
-        let whole = (lo - begin + step - 1).div_euclid(step).max(first);
-        let whole_last = (hi - inner - begin).div_euclid(step).min(last);
-        if whole > whole_last {
-            for i in first..=last {
-                self.clip(nest, turns(i, 1), depth + 1, inner, range, base);
-            }
-            return;
-        }
-        for i in first..whole {
-            self.clip(nest, turns(i, 1), depth + 1, inner, range, base);
-        }
-        self.rectangle(nest, turns(whole, whole_last - whole + 1), base);
-        for i in whole_last + 1..=last {
-            self.clip(nest, turns(i, 1), depth + 1, inner, range, base);
-        }
+        let plan = self.plan;
+        plan.clip(lo, hi, &mut |nest, view| self.rectangle(nest, view, base));
     }
 
     /// Runs all turns of a view, block by block.
-    fn rectangle(&mut self, nest: &Nest, view: View, base: i64) {
+    fn rectangle(&mut self, nest: &Nest, view: &View, base: i64) {
         let count = nest.loops.len();
         let mut blocks = [1; MAX_LOOPS];
         if self.streams && nest.leaf != Leaf::Fill {
@@ -310,8 +273,8 @@ impl Job<'_> {
                 Leaf::Element if self.streams => self.streamed(nest, at, &size, to),
                 Leaf::Element => {
                     let steps = |i: usize| nest.loops[i].step[4];
-                    let tiles = &mut self.scratch.tiles;
-                    assemble(self.plan, self.source, tiles, nest, at, &size, self.out, to, steps);
+                    let carry = &mut self.carry;
+                    assemble(self.plan, self.source, carry, nest, at, &size, self.out, to, steps);
                 }
                 Leaf::Fill => self.fill(nest, &size, to),
                 Leaf::Pack(parts) => {
@@ -352,9 +315,10 @@ impl Job<'_> {
             let from = (plan.src.space.unit_at(at[0]) + at[1]) as usize;
             return plan.kernels.stream(&self.source[from..from + len], self.out, to);
         }
-        let Scratch { block: Block(block), tiles } = &mut *self.scratch;
+        let Block(block) = self.block.get_or_insert_with(|| Block([0; MAX_BLOCK]));
+        let carry = &mut self.carry;
         let steps = |i: usize| nest.packed[i];
-        assemble(plan, self.source, tiles, nest, at, size, writable(block), 0, steps);
+        assemble(plan, self.source, carry, nest, at, size, writable(block), 0, steps);
         let across: u64 = size[..nest.segment].iter().product();
         for turn in 0..across {
             let (mut rest, mut from, mut to) = (turn, 0, to as i64);
@@ -410,7 +374,7 @@ impl Job<'_> {
         let elements = codec.tile().elements();
         let covered: u64 = parts.iter().map(|p| p.loops.iter().map(|l| l.n).product::<u64>()).sum();
         if covered < elements as u64 {
-            self.scratch.tiles.tile[..elements].fill(plan.pad);
+            self.carry.tiles().tile[..elements].fill(plan.pad);
         }
         for part in parts {
             self.gather(part, moved(part));
@@ -427,7 +391,7 @@ impl Job<'_> {
             pad: plan.pad,
             dst_tile: plan.dst.grain,
         };
-        let tile = bytemuck::cast_slice(&self.scratch.tiles.tile[..elements]);
+        let tile = bytemuck::cast_slice(&self.carry.tiles().tile[..elements]);
         plan.kernels.pack(&codec, Number::F32, tile, &args, self.out, to);
     }
 
@@ -435,7 +399,8 @@ impl Job<'_> {
     fn gather(&mut self, part: &Gather, at: [i64; 3]) {
         let plan = self.plan;
         let Op::Convert(number, _) = plan.op else { return };
-        let Tiles { tile, unpacked, unpacked_at } = &mut self.scratch.tiles;
+        let unpacked_at = &mut self.carry.unpacked_at;
+        let Tiles { tile, unpacked } = self.carry.tiles.get_or_insert_with(Tiles::zero);
         let tile = writable(bytemuck::cast_slice_mut(tile.as_mut_slice()));
         let (outer, inner) = part.loops.split_at(part.loops.len().saturating_sub(2));
         let pick = |i: usize| inner.get(i).map_or((1, [0; 6]), |l| (l.n as usize, l.step));
@@ -483,7 +448,7 @@ impl Job<'_> {
 fn assemble(
     plan: &Plan,
     source: &[u8],
-    tiles: &mut Tiles,
+    carry: &mut Carry,
     nest: &Nest,
     mut at: Both,
     size: &[u64; MAX_LOOPS],
@@ -514,7 +479,7 @@ fn assemble(
     }
     let around = &around[MAX_AROUND - taken..];
     loop {
-        elements(plan, source, tiles, nest, at, size, out, to as usize, &steps, around);
+        elements(plan, source, carry, nest, at, size, out, to as usize, &steps, around);
         let more = outside[..left].iter().any(|&i| {
             turn[i] += 1;
             let by = if turn[i] < size[i] { 1 } else { 1 - turn[i] as i64 };
@@ -537,7 +502,7 @@ fn assemble(
 fn elements(
     plan: &Plan,
     source: &[u8],
-    tiles: &mut Tiles,
+    carry: &mut Carry,
     nest: &Nest,
     at: Both,
     size: &[u64; MAX_LOOPS],
@@ -563,15 +528,45 @@ fn elements(
             if let Some(args) = rectangle(from, at[2], to, &w, codec.tile().cols()) {
                 return plan.kernels.unpack(&codec, into, source, &args, out);
             }
-            let tile = unpack(plan, source, &mut tiles.unpacked, &mut tiles.unpacked_at, from);
+            let tile = carry.unpacked(plan, source, from);
             let w = Window { src_row: w.src_row * 4, src_col: w.src_col * 4, ..w };
             plan.kernels.convert(number, into, tile, at[2] as usize * 4, out, to, &w);
         }
         (_, Op::Convert(number, into)) => {
             plan.kernels.convert(number, into, source, from, out, to, &window(1));
         }
+        (_, Op::Cast { cast, strict }) => {
+            let fits = plan.kernels.cast(cast, source, from, out, to, &window(1));
+            if strict && !fits {
+                let all = misfits(plan, source, cast, at, (rows, row), (cols, col));
+                carry.misfit = all.fold(carry.misfit, Misfit::earlier);
+            }
+        }
         (_, Op::Copy(size)) => plan.kernels.copy_around(size, source, from, out, to, &window(1), around),
     }
+}
+
+/// Every value that does not fit of a window of elements, which begins at `at`.
+fn misfits<'s>(
+    plan: &Plan,
+    source: &'s [u8],
+    cast: Cast,
+    at: Both,
+    (rows, row): (u64, Both),
+    (cols, col): (u64, Both),
+) -> impl Iterator<Item = Misfit> + use<'s> {
+    // No loop of a window goes from unit to unit.
+    let (from, to) = (plan.src.space.unit_at(at[0]) + at[1], plan.dst.space.unit_at(at[3]) + at[4]);
+    let size = cast.source_size();
+    let turns = (0..rows as i64).flat_map(move |r| (0..cols as i64).map(move |c| (r, c)));
+    turns.filter_map(move |(r, c)| {
+        let from = (from + row[1] * r + col[1] * c) as usize;
+        let mut code = [0; 8];
+        code[..size].copy_from_slice(&source[from..from + size]);
+        let bits = u64::from_le_bytes(code);
+        let misfit = Misfit { at: (to + row[4] * r + col[4] * c) as u64, bits };
+        (!cast.apply(bits).1).then_some(misfit)
+    })
 }
 
 /// The rectangle of a tile that a window over its slots is, if it is one.
@@ -636,8 +631,4 @@ fn unpack<'s>(
         *unpacked_at = Some(at);
     }
     bytemuck::cast_slice(unpacked)
-}
-
-fn advance(at: Both, step: Both, turns: i64) -> Both {
-    std::array::from_fn(|k| at[k] + step[k] * turns)
 }

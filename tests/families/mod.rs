@@ -218,7 +218,7 @@ pub(crate) fn metal(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
         extents.push(last as u64 + 1);
     }
     let mut results: Vec<AffineExpr> = results.into_iter().map(sum).collect();
-    let even = (0..shape.len()).find(|&d| shape[d] % 2 == 0 && results.len() < 3);
+    let even = (0..shape.len()).find(|&d| shape[d].is_multiple_of(2) && results.len() < 3);
     if let (Some(d), 3) = (even, c.below(4)) {
         // One dimension, quotient and remainder, in front of the others as they are.
         let n = shape[d];
