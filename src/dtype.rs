@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-pub use kernels::{BlockFormat, Number};
+pub use kernels::{BlockFormat, Integer, Number};
 
 /// The element type of a logical tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -84,7 +84,7 @@ impl DType {
         NAMES.iter().find(|n| n.2 == name).map(|n| n.0)
     }
 
-    /// The floating-point codec of this type; `None` for integers and bool, which are never converted.
+    /// The floating-point codec of this type; `None` for integers and bool.
     pub fn number(self) -> Option<Number> {
         Some(match self {
             DType::F64 => Number::F64,
@@ -93,6 +93,21 @@ impl DType {
             DType::Bf16 => Number::Bf16,
             DType::F8E4M3 => Number::E4M3,
             DType::F8E5M2 => Number::E5M2,
+            _ => return None,
+        })
+    }
+
+    /// The integer format of this type; `None` for floats and bool.
+    pub fn integer(self) -> Option<Integer> {
+        Some(match self {
+            DType::I64 => Integer::I64,
+            DType::I32 => Integer::I32,
+            DType::I16 => Integer::I16,
+            DType::I8 => Integer::I8,
+            DType::U64 => Integer::U64,
+            DType::U32 => Integer::U32,
+            DType::U16 => Integer::U16,
+            DType::U8 => Integer::U8,
             _ => return None,
         })
     }

@@ -76,10 +76,10 @@ pub enum Error {
         why: &'static str,
     },
     /// A value that does not fit the destination's integer type.
-    #[error("element {at} of a run does not fit: {given} is outside {needed}")]
+    #[error("the value {given} for byte {at} of the destination is outside of {needed}")]
     OutOfRange {
-        /// Its position in the run being converted.
-        at: usize,
+        /// Where it would lie: the byte of the destination, all its buffers one after another.
+        at: u64,
         /// The value.
         given: String,
         /// The range of the destination type.

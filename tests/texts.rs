@@ -16,6 +16,7 @@ use tilewright::target::mesh::{Mapper, Placement, ShardedBufferConfig};
 use tilewright::target::metal::{
     Fill, MemoryLayout, MemorySpace, MetalConstructor, MetalCurrent, MetalLayout,
 };
+use tilewright::target::mx::MxArray;
 use tilewright::target::spyre::{DataFormat, SpyreLayout};
 use tilewright::target::strided::Memref;
 use tilewright::target::tile::{Element, TileShape};
@@ -225,6 +226,9 @@ fn errors_say_what_was_expected_where() {
         ("memref<2x9223372036854775808xf32>".into(), "9223372036854775808", &["63 bits"]),
         ("memref<53x63xf32, strided<[1]>>".into(), "[1]", &["1 entry", "2"]),
         ("memref<5xf32, strided<[1], offset: -1>>".into(), "-1", &["offset", "0 or more"]),
+        ("memref<mxfp4>".into(), "mxfp4", &["no dimension", "blocks of 32"]),
+        ("memref<5xmxfp4, strided<[1]>>".into(), ",", &["`>`", "row-major"]),
+        ("memref<5xmxfp9>".into(), "mxfp9", &["did you mean `mxfp4`?"]),
         ("memref<5xbfp_bf8>".into(), "bfp_bf8", &["tile<32x32, bfp_bf8>"]),
         ("tensor<5xf32>".into(), ">", &["`,`", "layout"]),
         (metal(id, "seven", "3x2", l1), "seven", &["neginf"]),
@@ -549,6 +553,12 @@ fn memref() -> impl Strategy<Value = Memref> {
     })
 }
 
+fn mx() -> impl Strategy<Value = MxArray> {
+    let names = BlockFormat::ALL.map(BlockFormat::name);
+    let formats = names.iter().filter_map(|name| MxArray::format(name)).collect::<Vec<_>>();
+    (vec(0..=i64::MAX as u64, 1..6), select(formats)).prop_map(|(shape, format)| MxArray { shape, format })
+}
+
 fn metal() -> impl Strategy<Value = MetalLayout> {
     (1usize..5, 2usize..5).prop_flat_map(|(dims, rank)| {
         let tensor =
@@ -684,6 +694,7 @@ fn dci() -> impl Strategy<Value = Dci> {
 fn descriptor() -> impl Strategy<Value = Descriptor> {
     prop_oneof![
         memref().prop_map(Descriptor::Memref),
+        mx().prop_map(Descriptor::Mx),
         metal().prop_map(Descriptor::Metal),
         constructor().prop_map(Descriptor::MetalConstructor),
         current().prop_map(Descriptor::MetalCurrent),

@@ -83,6 +83,9 @@
 // `tw_request.flags`: Spyre's 16-bit float as deeptools makes it, instead of to nearest.
 #define TW_SEN169_DEEPTOOLS 4
 
+// `tw_request.flags`: integers that do not fit become the nearest that does, instead of TW_OUT_OF_RANGE.
+#define TW_SATURATE 8
+
 // `tw_request.store`: past the caches where the destination is too large to stay in them.
 #define TW_STORE_AUTO 0
 
@@ -269,7 +272,7 @@ typedef struct tw_request {
     const struct tw_layout *destination;
     // TW_ROUND_HOST to TW_ROUND_TRUNCATE.
     uint32_t rounding;
-    // TW_SEARCH, TW_COMPAT_UNPACK and TW_SEN169_DEEPTOOLS, or-ed.
+    // TW_SEARCH, TW_COMPAT_UNPACK, TW_SEN169_DEEPTOOLS and TW_SATURATE, or-ed.
     uint32_t flags;
     // TW_ISA_BEST to TW_ISA_V4.
     uint32_t isa;

@@ -49,7 +49,7 @@ pub(crate) unsafe fn read(request: *const tw_request) -> Result<Request> {
 
 fn options(request: &tw_request) -> Result<Options> {
     let flags = request.flags;
-    let known = TW_SEARCH | TW_COMPAT_UNPACK | TW_SEN169_DEEPTOOLS;
+    let known = TW_SEARCH | TW_COMPAT_UNPACK | TW_SEN169_DEEPTOOLS | TW_SATURATE;
     if flags & !known != 0 {
         return Err(Failure::value("request->flags", flags, format!("bits of {known}")));
     }
@@ -69,6 +69,7 @@ fn options(request: &tw_request) -> Result<Options> {
             [Rounding::Host, Rounding::Device, Rounding::Truncate],
         )?,
         search: flags & TW_SEARCH != 0,
+        saturate: flags & TW_SATURATE != 0,
         compat_unpack: flags & TW_COMPAT_UNPACK != 0,
         sen169: if flags & TW_SEN169_DEEPTOOLS != 0 { Sen169::Deeptools } else { Sen169::Nearest },
         store: pick("request->store", request.store, [Store::Auto, Store::Cached, Store::Streamed])?,

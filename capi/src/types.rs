@@ -132,6 +132,8 @@ pub const TW_SEARCH: u32 = 1;
 pub const TW_COMPAT_UNPACK: u32 = 2;
 /// `tw_request.flags`: Spyre's 16-bit float as deeptools makes it, instead of to nearest.
 pub const TW_SEN169_DEEPTOOLS: u32 = 4;
+/// `tw_request.flags`: integers that do not fit become the nearest that does, instead of TW_OUT_OF_RANGE.
+pub const TW_SATURATE: u32 = 8;
 
 /// `tw_request.store`: past the caches where the destination is too large to stay in them.
 pub const TW_STORE_AUTO: u32 = 0;
@@ -326,7 +328,7 @@ pub struct tw_request {
     pub destination: *const tw_layout,
     /// TW_ROUND_HOST to TW_ROUND_TRUNCATE.
     pub rounding: u32,
-    /// TW_SEARCH, TW_COMPAT_UNPACK and TW_SEN169_DEEPTOOLS, or-ed.
+    /// TW_SEARCH, TW_COMPAT_UNPACK, TW_SEN169_DEEPTOOLS and TW_SATURATE, or-ed.
     pub flags: u32,
     /// TW_ISA_BEST to TW_ISA_V4.
     pub isa: u32,

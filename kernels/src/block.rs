@@ -170,6 +170,9 @@ pub struct BlockOptions {
     pub search: bool,
     /// Unpack as the device library's host code does, which errs for shared exponents below 7 and of 255.
     pub compat_unpack: bool,
+    /// MX formats in 1x32 tiles: store each as a block of the OCP text, row-major and without padding: the scale byte,
+    /// then the codes at their own width (6 bits for the 6-bit floats), the first one in the lowest bits.
+    pub compact: bool,
 }
 
 /// Why a block codec cannot be.
@@ -178,6 +181,8 @@ pub struct BlockOptions {
 pub enum CodecError {
     /// The tile is smaller than one group of the format.
     SmallTile(BlockFormat, TileShape),
+    /// The compact form of a block float, or of a tile that is not 1x32.
+    Compact(BlockFormat, TileShape),
     /// A tile that has no transposed form; it needs 16 or 32 rows.
     Transposed(TileShape),
     /// A rounding that the format does not have; it needs `Rounding::Host`.
@@ -195,6 +200,12 @@ impl fmt::Display for CodecError {
                 format.group(),
                 tile.elements()
             ),
+            CodecError::Compact(format, tile) => {
+                write!(
+                    f,
+                    "the compact form is one of MX formats in 1x32 blocks, not of {format} in {tile} tiles"
+                )
+            }
             CodecError::Transposed(tile) => {
                 write!(f, "a transposed tile needs 16 or 32 rows, {tile} has {}", tile.rows())
             }
@@ -213,7 +224,7 @@ impl std::error::Error for CodecError {}
 /// A block format on a tile shape with its options: all that it takes to pack and unpack a tile.
 ///
 /// A packed tile is its header (exponents or scales, one byte a group in storage order, zeros up to a multiple
-/// of 16 bytes) and then the codes in storage order.
+/// of 16 bytes) and then the codes in storage order. A compact block has a scale and codes, and no padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BlockCodec {
     format: BlockFormat,
@@ -230,6 +241,8 @@ impl BlockCodec {
     ) -> Result<BlockCodec, CodecError> {
         if tile.elements() < format.group() {
             Err(CodecError::SmallTile(format, tile))
+        } else if options.compact && (format.group(), tile.elements()) != (mx::BLOCK, mx::BLOCK) {
+            Err(CodecError::Compact(format, tile))
         } else if options.transposed && tile.transposed().is_none() {
             Err(CodecError::Transposed(tile))
         } else if options.rounding != Rounding::Host && format.group() == mx::BLOCK {
@@ -258,12 +271,23 @@ impl BlockCodec {
 
     /// Bytes of exponents or scales at the front of a packed tile, padding included.
     pub const fn header_bytes(&self) -> usize {
-        (self.tile.elements() / self.format.group()).next_multiple_of(16)
+        let groups = self.tile.elements() / self.format.group();
+        if self.options.compact { groups } else { groups.next_multiple_of(16) }
+    }
+
+    /// Bits that one code takes in a packed tile: 8, 6, 4 or 2.
+    pub const fn code_bits(&self) -> usize {
+        self.format.code_bits() - self.unused_bits() as usize
+    }
+
+    /// Low bits of a code that are not stored.
+    const fn unused_bits(&self) -> u32 {
+        if self.options.compact { self.format.code_shift() } else { 0 }
     }
 
     /// Bytes of a packed tile.
     pub const fn tile_bytes(&self) -> usize {
-        self.header_bytes() + self.tile.elements() * self.format.code_bits() / 8
+        self.header_bytes() + self.tile.elements() * self.code_bits() / 8
     }
 
     /// Where element (`row`, `col`) is stored, in elements; see [`TileShape::slot`].
@@ -305,8 +329,13 @@ impl BlockCodec {
                 Rule::Mx(element) => element.pack(values, &mut codes),
             };
             for (i, code) in codes[..group].iter().enumerate() {
-                let bit = (g * group + i) * self.format.code_bits();
-                body[bit / 8] |= code << self.format.code_shift() << (bit % 8);
+                let bit = (g * group + i) * self.code_bits();
+                let shift = self.format.code_shift() - self.unused_bits();
+                let [low, high] = (u16::from(*code) << shift << (bit % 8)).to_le_bytes();
+                body[bit / 8] |= low;
+                if high != 0 {
+                    body[bit / 8 + 1] |= high;
+                }
             }
         }
     }
@@ -333,10 +362,13 @@ impl BlockCodec {
     pub fn decode_at(&self, tile: &[u8], row: usize, col: usize) -> f32 {
         assert!(row < self.tile.rows() && col < self.tile.cols());
         let slot = self.slot(row, col);
-        let (shared, bit) = (tile[slot / self.format.group()], slot * self.format.code_bits());
-        let byte = tile[self.header_bytes() + bit / 8];
-        let code = byte >> (bit % 8) & (u8::MAX >> (8 - self.format.code_bits()));
-        let code = code >> self.format.code_shift();
+        let (shared, bits) = (tile[slot / self.format.group()], self.code_bits());
+        let body = &tile[self.header_bytes()..self.tile_bytes()];
+        let (byte, bit) = (slot * bits / 8, slot * bits % 8);
+        // Codes of six bits may lie in two bytes.
+        let both = u16::from_le_bytes([body[byte], body.get(byte + 1).copied().unwrap_or(0)]);
+        let code = (both >> bit) as u8 & (u8::MAX >> (8 - bits));
+        let code = code >> (self.format.code_shift() - self.unused_bits());
         match self.format.rule() {
             Rule::Bfp(bfp) if self.options.compat_unpack => bfp.unpack_compat(code, shared),
             Rule::Bfp(bfp) => bfp.unpack(code, shared),

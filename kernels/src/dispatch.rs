@@ -8,6 +8,7 @@
 //! [`Kernels::for_isa`], which has asked the processor for every feature the level's functions are compiled for.
 
 use crate::Isa;
+use crate::cast::Casting;
 use crate::convert::Conversion;
 use crate::fill::Runs;
 #[cfg(target_arch = "x86_64")]
@@ -117,6 +118,7 @@ macro_rules! kernels {
 // One line per kernel. `body` is compiled for each level above scalar, `rule` is the scalar table's entry, and
 // `sweep(tested, rule)` runs both tables over the kernel's small world and compares every byte.
 kernels! {
+    cast(on: Casting<'_>): crate::cast::body, crate::cast::scalar, crate::cast::sweep::sweep;
     convert(on: Conversion<'_>): crate::convert::body, crate::convert::scalar, crate::convert::sweep::sweep;
     copy(on: Moves<'_>): crate::copy::body, crate::scalar::copy, crate::copy::sweep::sweep;
     fill(pattern: &[u8], runs: Runs<'_>): crate::fill::body, crate::scalar::fill, crate::fill::sweep::sweep;

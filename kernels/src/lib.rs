@@ -1,6 +1,7 @@
 //! Data-movement and number-format kernels of tilewright, one table per instruction set.
 mod bfp;
 pub mod block;
+mod cast;
 mod convert;
 mod copy;
 mod dispatch;
@@ -19,6 +20,7 @@ mod unpack;
 mod window;
 
 pub use block::{BlockCodec, BlockFormat, BlockOptions, CodecError, Rounding};
+pub use cast::{Cast, Integer};
 pub use copy::MAX_AROUND;
 pub use dispatch::Kernels;
 pub use isa::Isa;

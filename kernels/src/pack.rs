@@ -121,6 +121,9 @@ impl Packing<'_> {
 #[inline(always)]
 pub(crate) fn body(on: Packing<'_>) {
     let options = on.codec.options();
+    if options.compact {
+        return scalar(on);
+    }
     match on.codec.bfp() {
         Some(bfp) if !bfp.narrow && options.rounding == Rounding::Host && !options.search => {
             match bfp.magnitude {
@@ -398,10 +401,17 @@ pub(crate) mod sweep {
         let options = flags.into_iter().flat_map(move |transposed| {
             roundings.into_iter().flat_map(move |rounding| {
                 flags.into_iter().flat_map(move |search| {
-                    flags.map(|compat_unpack| BlockOptions { transposed, rounding, search, compat_unpack })
+                    flags.map(|compat_unpack| BlockOptions {
+                        transposed,
+                        rounding,
+                        search,
+                        compat_unpack,
+                        compact: false,
+                    })
                 })
             })
         });
+        let options = options.chain([BlockOptions { compact: true, ..BlockOptions::default() }]);
         let all = BlockFormat::ALL.into_iter().flat_map(move |format| {
             let options = options.clone();
             TileShape::all().flat_map(move |tile| {

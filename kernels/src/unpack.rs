@@ -118,6 +118,9 @@ impl<'a> Unpacking<'a> {
 /// Vector code where there is some, the rule for the rest.
 #[inline(always)]
 pub(crate) fn body(on: Unpacking<'_>) {
+    if on.codec.options().compact {
+        return scalar(on);
+    }
     match on.codec.bfp() {
         Some(bfp) => match bfp.magnitude {
             7 => to_any::<7>(on, bfp),

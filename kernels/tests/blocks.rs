@@ -351,6 +351,70 @@ fn mx_elements_are_the_nearest() {
     }
 }
 
+/// A compact block is the scale of a 1x32 tile and its codes in as many bits as they have, written as one long number.
+#[test]
+fn compact_blocks_are_a_scale_and_a_string_of_bits() {
+    let compact = BlockOptions { compact: true, ..BlockOptions::default() };
+    let row = TileShape::new(1, 32).unwrap();
+    let mut state = 1_u64;
+    for (format, width) in [
+        (BlockFormat::MxFp8E5M2, 8),
+        (BlockFormat::MxFp8E4M3, 8),
+        (BlockFormat::MxFp6E3M2, 6),
+        (BlockFormat::MxFp6E2M3, 6),
+        (BlockFormat::MxFp4, 4),
+        (BlockFormat::MxInt8, 8),
+        (BlockFormat::MxInt4, 4),
+        (BlockFormat::MxInt2, 2),
+    ] {
+        let padded = codec(format, BlockOptions::default());
+        let codec = BlockCodec::new(format, row, compact).unwrap();
+        assert_eq!((codec.header_bytes(), codec.tile_bytes()), (1, 1 + 4 * width), "{format}");
+        for _ in 0..200 {
+            let values: Vec<f32> = (0..32)
+                .map(|_| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99);
+                    f32::from_bits((state >> 32) as u32 & 0x87FF_FFFF | 0x3800_0000)
+                })
+                .collect();
+            let mut tile = vec![0; padded.tile_bytes()];
+            padded.pack_scalar(&values, &mut tile);
+            let bits: Vec<bool> = codes(format, &tile[padded.header_bytes()..])
+                .into_iter()
+                .map(|code| if width == 6 { code >> 2 } else { code })
+                .flat_map(|code| (0..width).map(move |bit| code >> bit & 1 == 1))
+                .collect();
+            let mut want = vec![tile[0]];
+            want.extend(bits.chunks(8).map(|byte| (0..8).map(|bit| u8::from(byte[bit]) << bit).sum::<u8>()));
+            let src: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+            let mut decoded = vec![0.0; 32];
+            padded.unpack_scalar(&tile, &mut decoded);
+            for kernels in tables() {
+                let args = PackArgs {
+                    tiles: 1,
+                    src_at: 0,
+                    src_tile: 0,
+                    src_row: 0,
+                    src_col: 4,
+                    rows: 1,
+                    cols: 32,
+                    pad: 0.0,
+                    dst_tile: 0,
+                };
+                let mut got = vec![MaybeUninit::new(0xEE); codec.tile_bytes()];
+                kernels.pack(&codec, Number::F32, &src, &args, &mut got, 0);
+                let got = assume_written(got);
+                assert_eq!(got, want, "{format} of {values:?}");
+                let back: Vec<u32> = unpack(kernels, &codec, &got);
+                assert!(back.iter().zip(&decoded).all(|(a, b)| *a == b.to_bits()), "{format} of {values:?}");
+            }
+        }
+    }
+    let refused = |format, tile| BlockCodec::new(format, tile, compact).unwrap_err().to_string();
+    assert!(refused(BlockFormat::MxFp4, TileShape::DEFAULT).contains("32x32"));
+    assert!(refused(BlockFormat::Bfp8B, row).contains("bfloat8_b"));
+}
+
 #[test]
 fn tiles_have_the_known_sizes() {
     let sizes = |rows, cols| {

@@ -73,12 +73,8 @@ pub(crate) struct ConvertArgs {
     /// What padding holds, encoded like data
     #[arg(long, value_name = "X", allow_hyphen_values = true)]
     pub(crate) pad_value: Option<f64>,
-    /// How block floats are rounded
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) rounding: Rounding,
-    /// How SEN169_FP16 is encoded
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) codec: Codec,
+    #[command(flatten)]
+    pub(crate) numbers: NumberArgs,
     /// Also run the scalar reference and compare every byte
     #[arg(long)]
     pub(crate) check: bool,
@@ -88,6 +84,26 @@ pub(crate) struct ConvertArgs {
     /// Print the summary as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// How numbers that the destination does not have are replaced.
+#[derive(Args, Clone, Copy, Default)]
+pub(crate) struct NumberArgs {
+    /// How block floats are rounded
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) rounding: Rounding,
+    /// Let bfloat8_b and bfloat4_b take the lower exponent where that errs less
+    #[arg(long)]
+    pub(crate) search: bool,
+    /// Decode block floats as ttnn's host code does, errors included
+    #[arg(long)]
+    pub(crate) compat_unpack: bool,
+    /// How SEN169_FP16 is encoded
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) codec: Codec,
+    /// Put the nearest integer where one does not fit, instead of refusing it
+    #[arg(long)]
+    pub(crate) saturate: bool,
 }
 
 #[derive(Args)]
@@ -173,11 +189,13 @@ pub(crate) struct LayoutArgs {
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Rounding {
-    /// As ttnn's host packer
+    /// As ttnn's host packer: to nearest, ties to even
     #[default]
     Host,
-    /// As the device's packer
+    /// As the device's packer: to 7 bits, ties away from zero, then cut
     Device,
+    /// Cut
+    Truncate,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]

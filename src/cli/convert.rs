@@ -48,13 +48,7 @@ fn convert(
 ) -> Result<()> {
     let texts = Texts::read(&array.tensor, layouts, args.from.as_deref())?;
     warn(&texts.warnings);
-    let choices = Choices {
-        order: array.order,
-        pad_value: args.pad_value,
-        rounding: args.rounding,
-        codec: args.codec,
-        isa,
-    };
+    let choices = Choices { order: array.order, pad_value: args.pad_value, numbers: args.numbers, isa };
     let job = Job::prepare(texts, &choices)?;
     job.check_source(&array.bytes)?;
     let total = job.layout.total_bytes();

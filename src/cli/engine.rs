@@ -13,7 +13,7 @@ use tilewright::target::{Placement, Tensor};
 use tilewright::text::{self, Descriptor};
 use tilewright::{DType, Error, Format, Layout, Options, Plan};
 
-use crate::arguments::{self, Codec, LayoutArgs, Rounding};
+use crate::arguments::{self, Codec, LayoutArgs, NumberArgs, Rounding};
 use crate::failure::{Failure, Result};
 
 /// What the texts of a command say about a tensor.
@@ -75,7 +75,7 @@ impl Texts {
 
     /// The device places the cores of the side that has cores: of the source on the way back to a host array.
     fn device_is_of_source(&self) -> bool {
-        self.from.is_some() && matches!(self.to, Descriptor::Memref(_))
+        self.from.is_some() && matches!(self.to, Descriptor::Memref(_) | Descriptor::Mx(_))
     }
 
     /// The order of the result's elements, if it is one dense host array.
@@ -112,8 +112,7 @@ pub(crate) struct Choices {
     /// Order of the source where there is no `--from`.
     pub(crate) order: Order,
     pub(crate) pad_value: Option<f64>,
-    pub(crate) rounding: Rounding,
-    pub(crate) codec: Codec,
+    pub(crate) numbers: NumberArgs,
     pub(crate) isa: Isa,
 }
 
@@ -132,12 +131,17 @@ impl Job {
     pub(crate) fn prepare(texts: Texts, choices: &Choices) -> Result<Job> {
         let source = texts.source(choices.order)?;
         let layout = texts.target(choices.pad_value)?;
+        let NumberArgs { rounding, search, compat_unpack, codec, saturate } = choices.numbers;
         let options = Options {
-            rounding: match choices.rounding {
+            rounding: match rounding {
                 Rounding::Host => kernels::Rounding::Host,
                 Rounding::Device => kernels::Rounding::Device,
+                Rounding::Truncate => kernels::Rounding::Truncate,
             },
-            sen169: match choices.codec {
+            search,
+            compat_unpack,
+            saturate,
+            sen169: match codec {
                 Codec::Nearest => Sen169::Nearest,
                 Codec::Deeptools => Sen169::Deeptools,
             },

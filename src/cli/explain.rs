@@ -4,7 +4,7 @@ use kernels::Isa;
 use serde_json::json;
 use tilewright::io::Order;
 
-use crate::arguments::{Codec, ExplainArgs, Rounding};
+use crate::arguments::{ExplainArgs, NumberArgs};
 use crate::engine::{Choices, Job, Texts};
 use crate::failure::Result;
 use crate::hardware::{Hardware, shown};
@@ -16,13 +16,7 @@ const SHOWN: usize = 8;
 pub(crate) fn run(args: &ExplainArgs, isa: Isa) -> Result<()> {
     let texts = Texts::read(&args.tensor.read()?, &args.layouts, args.from.as_deref())?;
     warn(&texts.warnings);
-    let choices = Choices {
-        order: Order::RowMajor,
-        pad_value: None,
-        rounding: Rounding::default(),
-        codec: Codec::default(),
-        isa,
-    };
+    let choices = Choices { order: Order::RowMajor, pad_value: None, numbers: NumberArgs::default(), isa };
     let job = Job::prepare(texts, &choices)?;
     print(&if args.json { json(&job, isa) } else { text(&job, isa)? })
 }

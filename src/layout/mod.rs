@@ -39,12 +39,24 @@ pub struct Tile {
     pub cols: u64,
     /// Whether the tile is stored transposed.
     pub transposed: bool,
+    /// Whether it is a block of an MX format without padding; see [`kernels::BlockOptions::compact`].
+    pub compact: bool,
 }
 
 impl Tile {
     /// Elements of one tile.
     pub fn elements(self) -> u64 {
         self.rows * self.cols
+    }
+
+    /// The codec of a block format in such tiles; how they are stored is the tile's part of the options.
+    pub(crate) fn codec(self, block: BlockFormat, options: BlockOptions) -> Result<BlockCodec> {
+        let Tile { rows, cols, transposed, compact } = self;
+        let shape = TileShape::new(rows as usize, cols as usize);
+        let shape = shape.ok_or_else(|| Error::value("tile", format!("{rows}x{cols}"), "a tile shape"))?;
+        let options = BlockOptions { transposed, compact, ..options };
+        BlockCodec::new(block, shape, options)
+            .map_err(|e| Error::value(format!("options of {block}"), e, "options that the format has"))
     }
 }
 
@@ -490,7 +502,5 @@ pub(crate) fn element_bytes(format: Format) -> u64 {
 
 /// Bytes of one tile of a block format.
 pub(crate) fn block_bytes(block: BlockFormat, tile: Tile) -> u64 {
-    let codec = TileShape::new(tile.rows as usize, tile.cols as usize)
-        .and_then(|shape| BlockCodec::new(block, shape, BlockOptions::default()).ok());
-    codec.map_or(0, |c| c.tile_bytes() as u64)
+    tile.codec(block, BlockOptions::default()).map_or(0, |c| c.tile_bytes() as u64)
 }

@@ -1,6 +1,6 @@
 //! Where an element lies, and what lies at a byte.
 
-use kernels::{BlockCodec, BlockOptions, TileShape};
+use kernels::{BlockCodec, BlockOptions};
 
 use super::Layout;
 use super::axis::Addr;
@@ -71,7 +71,7 @@ impl Layout {
         let Some(codec) = self.block_codec() else { return Place { buffer, byte, bit: 0, shared: None } };
         let cols = codec.tile().cols();
         let slot = codec.slot(at[2] as usize / cols, at[2] as usize % cols);
-        let bit = slot * codec.format().code_bits();
+        let bit = slot * codec.code_bits();
         Place {
             buffer,
             byte: byte + (codec.header_bytes() + bit / 8) as u64,
@@ -119,9 +119,9 @@ impl Layout {
         let Some(codec) = self.block_codec() else {
             return Ok(self.index(&cells).map_or(Owner::Padding, |index| Owner::Elements(vec![index])));
         };
-        let (rest, bits, group) = (rest as usize, codec.format().code_bits(), codec.format().group());
+        let (rest, bits, group) = (rest as usize, codec.code_bits(), codec.format().group());
         let (slots, shared) = match rest.checked_sub(codec.header_bytes()) {
-            Some(code) => (code * 8 / bits..(code + 1) * 8 / bits, false),
+            Some(code) => (code * 8 / bits..((code + 1) * 8).div_ceil(bits), false),
             None => (rest * group..(rest + 1) * group, true),
         };
         if slots.start >= codec.tile().elements() {
@@ -179,8 +179,6 @@ impl Layout {
 
     fn block_codec(&self) -> Option<BlockCodec> {
         let (Format::Block(block), Some(tile)) = (self.format, self.tile) else { return None };
-        let shape = TileShape::new(tile.rows as usize, tile.cols as usize)?;
-        let options = BlockOptions { transposed: tile.transposed, ..BlockOptions::default() };
-        BlockCodec::new(block, shape, options).ok()
+        tile.codec(block, BlockOptions::default()).ok()
     }
 }

@@ -25,6 +25,7 @@ impl fmt::Display for Plan {
                 (Leaf::Fill, _) => "fill".to_string(),
                 (Leaf::Element, Op::Copy(bytes)) => format!("copy {bytes}"),
                 (Leaf::Element, Op::Convert(from, to)) => format!("convert {} {}", from.name(), to.name()),
+                (Leaf::Element, Op::Cast { .. }) => format!("cast {} {}", self.src.format, self.dst.format),
                 (Leaf::Pack(_), _) => format!("pack {}", self.dst.format),
             };
             write!(f, "  {leaf} at {}", Place(dst(nest.at)))?;

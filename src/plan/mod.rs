@@ -7,12 +7,12 @@ pub(crate) mod nest;
 mod order;
 mod verify;
 
-use kernels::{BlockCodec, BlockOptions, Kernels, Number, TileShape};
+use kernels::{BlockCodec, BlockOptions, Cast, Kernels, Number};
 pub use kernels::{Isa, Rounding};
 
 use crate::dtype::{DType, Format};
 use crate::error::{Error, Result};
-use crate::layout::{Layout, Space, Tile};
+use crate::layout::{Layout, Space};
 use nest::{Leaf, Nest};
 pub(crate) use order::MAX_BLOCK;
 
@@ -30,6 +30,8 @@ pub struct Options {
     pub compat_unpack: bool,
     /// How Spyre's 16-bit float treats its edges.
     pub sen169: Sen169,
+    /// Whether an integer that its destination cannot hold becomes the nearest one that it can, instead of an error.
+    pub saturate: bool,
     /// Whether the destination is written past the caches.
     pub store: Store,
     /// The instruction set level; none: what `TILEWRIGHT_ISA` says, or the best of the machine.
@@ -78,6 +80,41 @@ pub(crate) enum Op {
     Copy(usize),
     /// It is converted from one number format to another.
     Convert(Number, Number),
+    /// It is a whole number in both formats; `strict` where one that does not fit is an error.
+    Cast { cast: Cast, strict: bool },
+}
+
+impl Op {
+    /// Bytes of what is read for one element: of a tile, of one element of it decoded.
+    pub(crate) fn source_size(self) -> usize {
+        match self {
+            Op::Copy(size) => size,
+            Op::Convert(from, _) => from.size(),
+            Op::Cast { cast, .. } => cast.source_size(),
+        }
+    }
+}
+
+/// The value of a strict cast that does not fit, and the destination byte where it would lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Misfit {
+    pub(crate) at: u64,
+    pub(crate) bits: u64,
+}
+
+impl Misfit {
+    /// Of two of them the one that comes first in the destination.
+    pub(crate) fn earlier(first: Option<Misfit>, other: Misfit) -> Option<Misfit> {
+        Some(first.map_or(other, |first| first.min(other)))
+    }
+
+    /// The first of them, as an error; executors look at every element, so it is the same one in all of them.
+    pub(crate) fn error(self, op: Op) -> Error {
+        let Op::Cast { cast: Cast::Integer(from, to), .. } = op else { return Error::overflow("a cast") };
+        let (least, greatest) = to.range();
+        let needed = format!("{}, {least} to {greatest}", to.name());
+        Error::OutOfRange { at: self.at, given: from.decode(self.bits).to_string(), needed }
+    }
 }
 
 /// A compiled and proved conversion from one layout to another; immutable, and usable from any thread.
@@ -115,7 +152,7 @@ impl Plan {
         let reading = Options { rounding: Rounding::default(), search: false, ..*options };
         let source = Side::new(src, &reading)?;
         let target = Side::new(dst, options)?;
-        let op = operation(&source, &target)?;
+        let op = operation(&source, &target, options)?;
         let mut nests = lower::lower(src, dst)?;
         verify::verify(&nests, src, dst)?;
         // To pack a tile of the fill costs as much as the rest of the plan, and few plans need one.
@@ -183,33 +220,31 @@ impl Side {
 
 /// The codec of a block format with the options that concern it.
 fn codec(layout: &Layout, options: &Options) -> Result<Option<BlockCodec>> {
-    let (Format::Block(block), Some(Tile { rows, cols, transposed })) = (layout.format(), layout.tile())
-    else {
-        return Ok(None);
-    };
-    let shape = TileShape::new(rows as usize, cols as usize);
-    let shape = shape.ok_or_else(|| Error::value("tile", format!("{rows}x{cols}"), "a tile shape"))?;
-    let block_options = BlockOptions {
-        transposed,
-        rounding: options.rounding,
-        search: options.search,
-        compat_unpack: options.compat_unpack,
-    };
-    BlockCodec::new(block, shape, block_options)
-        .map(Some)
-        .map_err(|e| Error::value(format!("options of {}", block.name()), e, "options that the format has"))
+    let (Format::Block(block), Some(tile)) = (layout.format(), layout.tile()) else { return Ok(None) };
+    let Options { rounding, search, compat_unpack, .. } = *options;
+    let options = BlockOptions { rounding, search, compat_unpack, ..BlockOptions::default() };
+    tile.codec(block, options).map(Some)
 }
 
 /// How elements get from one format to the other.
-pub(crate) fn operation(src: &Side, dst: &Side) -> Result<Op> {
+pub(crate) fn operation(src: &Side, dst: &Side, options: &Options) -> Result<Op> {
     let none = |why| Error::Conversion { from: src.format.to_string(), to: dst.format.to_string(), why };
     if src.format == dst.format && src.codec.is_none() && src.number == dst.number {
         return Ok(Op::Copy(src.grain));
     }
-    match (src.number, dst.number) {
-        (Some(from), Some(to)) => Ok(Op::Convert(from, to)),
-        _ => Err(none("integers are never converted")),
+    if let (Some(from), Some(to)) = (src.number, dst.number) {
+        return Ok(Op::Convert(from, to));
     }
+    let integer = |format| if let Format::Plain(dtype) = format { dtype.integer() } else { None };
+    let cast = match (src.format, dst.format, dst.number) {
+        // How the device's runtime hands over truth values.
+        (Format::Plain(DType::Bool), Format::Sen169, Some(to)) => Cast::Truth(to),
+        (from, to, _) => match (integer(from), integer(to)) {
+            (Some(from), Some(to)) => Cast::Integer(from, to),
+            _ => return Err(none("integers become other integers only, and bool becomes sen169 only")),
+        },
+    };
+    Ok(Op::Cast { cast, strict: !options.saturate })
 }
 
 /// The fill as bytes of one grain, and as the number that pads inside of a tile.

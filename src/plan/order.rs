@@ -73,10 +73,7 @@ fn pack(nest: &mut Nest, src: &Side, dst: &Side) {
 }
 
 fn element(nest: &mut Nest, src: &Side, dst: &Side, op: Op) {
-    let near = match op {
-        Op::Copy(size) => size as i64,
-        Op::Convert(from, _) => from.size() as i64,
-    };
+    let near = op.source_size() as i64;
     let block = src.codec.is_some();
     // A loop from unit to unit is not for a kernel, for units are looked up; nor is one from tile to tile.
     let fits = |l: &Loop| l.step[0] == 0 && l.step[3] == 0 && !(block && l.step[1] != 0);

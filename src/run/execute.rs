@@ -1,17 +1,17 @@
 //! The fast executor: clips the nests to a destination range, and runs each rectangular rest with kernels.
 
-use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
-use kernels::{Around, MAX_AROUND, Number, PackArgs, TileShape, UnpackArgs, Window};
+use kernels::{Around, Cast, MAX_AROUND, Number, PackArgs, TileShape, UnpackArgs, Window};
 
 use super::clip::{View, advance};
 use super::memory::{Split, writable, written};
 use super::threads::Executor;
 use crate::error::{Error, Result};
 use crate::plan::nest::{Both, Gather, Leaf, Loop, Nest};
-use crate::plan::{MAX_BLOCK, MAX_LOOPS, Op, Plan, Store};
+use crate::plan::{MAX_BLOCK, MAX_LOOPS, Misfit, Op, Plan, Store};
 
 /// Less than this is done on the caller's thread: handing a task over costs as much as moving some 100 KiB.
 const SMALL: usize = 256 << 10;
@@ -31,7 +31,9 @@ impl Plan {
     ///
     /// # Errors
     /// Where a slice has another length than [`Plan::source_bytes`] or [`Plan::destination_bytes`]; nothing is
-    /// written then.
+    /// written then. [`Error::OutOfRange`] where integers do not fit their destination, unless
+    /// [`crate::Options::saturate`] is set: it names the one that comes first in the destination, whatever the number of
+    /// threads. The destination has been written then, with the nearest value in each place.
     pub fn execute(&self, source: &[u8], destination: &mut [u8]) -> Result<()> {
         self.execute_uninit(source, writable(destination)).map(|_| ())
     }
@@ -66,20 +68,25 @@ impl Plan {
             return Err(Error::Length { what: "destination", given, needed });
         }
         if len <= SMALL || executor.threads() <= 1 {
-            self.run(source, 0, destination);
+            self.outcome(self.run(source, 0, destination))?;
             return Ok(written(destination));
         }
         let range = self.task_bytes(len / (executor.threads() * TASKS_PER_THREAD));
         let split = Split::new(destination, range);
+        let first = Mutex::new(None);
         executor.run(split.tasks(), &|task| {
-            if let Some((begin, out)) = split.take(task) {
-                self.run(source, begin, out);
+            if let Some((begin, out)) = split.take(task)
+                && let Some(misfit) = self.run(source, begin, out)
+            {
+                let mut first = first.lock().unwrap_or_else(PoisonError::into_inner);
+                *first = Misfit::earlier(*first, misfit);
             }
         });
         if !split.all_taken() {
             let needed = format!("a call for each of {} tasks", split.tasks());
             return Err(Error::value("executor", "a return before every task had run", needed));
         }
+        self.outcome(first.into_inner().unwrap_or_else(PoisonError::into_inner))?;
         Ok(written(destination))
     }
 
@@ -96,7 +103,8 @@ impl Plan {
     /// The range begins and ends on multiples of [`Plan::granule`].
     ///
     /// # Errors
-    /// Where it does not, or lies outside of the destination, or a slice has the wrong length.
+    /// Where it does not, or lies outside of the destination, or a slice has the wrong length; and as
+    /// [`Plan::execute`] where integers of this range do not fit.
     pub fn execute_chunk(&self, source: &[u8], range: Range<usize>, out: &mut [u8]) -> Result<()> {
         self.execute_chunk_uninit(source, range, writable(out)).map(|_| ())
     }
@@ -114,7 +122,7 @@ impl Plan {
             let (given, needed) = (out.len() as u64, range.len() as u64);
             return Err(Error::Length { what: "chunk", given, needed });
         }
-        self.run(source, range.start, out);
+        self.outcome(self.run(source, range.start, out))?;
         Ok(written(out))
     }
 
@@ -147,60 +155,75 @@ impl Plan {
         near.div_ceil(turn) * turn
     }
 
-    /// Writes the bytes of the destination from `begin` on that `out` has room for.
-    fn run(&self, source: &[u8], begin: usize, out: &mut [MaybeUninit<u8>]) {
-        SCRATCH.with_borrow_mut(|scratch| {
-            scratch.tiles.unpacked_at = None;
-            let streams = match self.options().store {
-                Store::Auto => self.destination_bytes() >= STREAMED,
-                store => store == Store::Streamed,
-            };
-            Job { plan: self, source, out, scratch, streams }.parts(begin);
-        });
+    fn outcome(&self, misfit: Option<Misfit>) -> Result<()> {
+        misfit.map_or(Ok(()), |misfit| Err(misfit.error(self.op)))
+    }
+
+    /// Writes the bytes of the destination from `begin` on that `out` has room for; the first value of them that
+    /// does not fit.
+    fn run(&self, source: &[u8], begin: usize, out: &mut [MaybeUninit<u8>]) -> Option<Misfit> {
+        let streams = match self.options().store {
+            Store::Auto => self.destination_bytes() >= STREAMED,
+            store => store == Store::Streamed,
+        };
+        let carry = Carry { tiles: None, unpacked_at: None, misfit: None };
+        let mut job = Job { plan: self, source, out, streams, block: None, carry };
+        job.parts(begin);
         self.kernels.fence();
+        job.carry.misfit
     }
 }
 
-/// One range of the destination being written.
+/// One range of the destination being written. What it needs besides is made on the stack when it is first needed, for
+/// to clear it costs as much as to move a small tensor.
 struct Job<'a> {
     plan: &'a Plan,
     source: &'a [u8],
     out: &'a mut [MaybeUninit<u8>],
-    scratch: &'a mut Scratch,
     /// Whether segments go to the destination past the caches.
     streams: bool,
-}
-
-/// What a thread needs besides source and destination; allocated when it runs its first plan.
-struct Scratch {
     /// Segments before they are streamed.
-    block: Block,
-    tiles: Tiles,
+    block: Option<Block>,
+    carry: Carry,
 }
 
 /// Whole cache lines.
 #[repr(align(64))]
 struct Block([u8; MAX_BLOCK]);
 
-/// Tiles of a block format on their way.
-struct Tiles {
-    /// A tile to be packed, row by row.
-    tile: [f32; TileShape::MAX_ELEMENTS],
-    /// The last tile of the source that was unpacked, row by row.
-    unpacked: [f32; TileShape::MAX_ELEMENTS],
-    /// Where that tile begins.
+/// What kernel calls leave to later ones.
+struct Carry {
+    tiles: Option<Tiles>,
+    /// Where the tile that was unpacked last begins.
     unpacked_at: Option<usize>,
+    /// The first value that did not fit its destination.
+    misfit: Option<Misfit>,
 }
 
-thread_local! {
-    static SCRATCH: RefCell<Box<Scratch>> = RefCell::new(Box::new(Scratch {
-        block: Block([0; MAX_BLOCK]),
-        tiles: Tiles {
-            tile: [0.0; TileShape::MAX_ELEMENTS],
-            unpacked: [0.0; TileShape::MAX_ELEMENTS],
-            unpacked_at: None,
-        },
-    }));
+/// Tiles of a block format on their way, row by row.
+struct Tiles {
+    /// One to be packed.
+    tile: [f32; TileShape::MAX_ELEMENTS],
+    /// The last one of the source that was unpacked.
+    unpacked: [f32; TileShape::MAX_ELEMENTS],
+}
+
+impl Tiles {
+    fn zero() -> Tiles {
+        Tiles { tile: [0.0; TileShape::MAX_ELEMENTS], unpacked: [0.0; TileShape::MAX_ELEMENTS] }
+    }
+}
+
+impl Carry {
+    fn tiles(&mut self) -> &mut Tiles {
+        self.tiles.get_or_insert_with(Tiles::zero)
+    }
+
+    /// The tile of the source at a byte, unpacked unless it is the last one that was.
+    fn unpacked(&mut self, plan: &Plan, source: &[u8], at: usize) -> &[u8] {
+        let Tiles { unpacked, .. } = self.tiles.get_or_insert_with(Tiles::zero);
+        unpack(plan, source, unpacked, &mut self.unpacked_at, at)
+    }
 }
 
 impl Job<'_> {
@@ -250,8 +273,8 @@ impl Job<'_> {
                 Leaf::Element if self.streams => self.streamed(nest, at, &size, to),
                 Leaf::Element => {
                     let steps = |i: usize| nest.loops[i].step[4];
-                    let tiles = &mut self.scratch.tiles;
-                    assemble(self.plan, self.source, tiles, nest, at, &size, self.out, to, steps);
+                    let carry = &mut self.carry;
+                    assemble(self.plan, self.source, carry, nest, at, &size, self.out, to, steps);
                 }
                 Leaf::Fill => self.fill(nest, &size, to),
                 Leaf::Pack(parts) => {
@@ -292,9 +315,10 @@ impl Job<'_> {
             let from = (plan.src.space.unit_at(at[0]) + at[1]) as usize;
             return plan.kernels.stream(&self.source[from..from + len], self.out, to);
         }
-        let Scratch { block: Block(block), tiles } = &mut *self.scratch;
+        let Block(block) = self.block.get_or_insert_with(|| Block([0; MAX_BLOCK]));
+        let carry = &mut self.carry;
         let steps = |i: usize| nest.packed[i];
-        assemble(plan, self.source, tiles, nest, at, size, writable(block), 0, steps);
+        assemble(plan, self.source, carry, nest, at, size, writable(block), 0, steps);
         let across: u64 = size[..nest.segment].iter().product();
         for turn in 0..across {
             let (mut rest, mut from, mut to) = (turn, 0, to as i64);
@@ -350,7 +374,7 @@ impl Job<'_> {
         let elements = codec.tile().elements();
         let covered: u64 = parts.iter().map(|p| p.loops.iter().map(|l| l.n).product::<u64>()).sum();
         if covered < elements as u64 {
-            self.scratch.tiles.tile[..elements].fill(plan.pad);
+            self.carry.tiles().tile[..elements].fill(plan.pad);
         }
         for part in parts {
             self.gather(part, moved(part));
@@ -367,7 +391,7 @@ impl Job<'_> {
             pad: plan.pad,
             dst_tile: plan.dst.grain,
         };
-        let tile = bytemuck::cast_slice(&self.scratch.tiles.tile[..elements]);
+        let tile = bytemuck::cast_slice(&self.carry.tiles().tile[..elements]);
         plan.kernels.pack(&codec, Number::F32, tile, &args, self.out, to);
     }
 
@@ -375,7 +399,8 @@ impl Job<'_> {
     fn gather(&mut self, part: &Gather, at: [i64; 3]) {
         let plan = self.plan;
         let Op::Convert(number, _) = plan.op else { return };
-        let Tiles { tile, unpacked, unpacked_at } = &mut self.scratch.tiles;
+        let unpacked_at = &mut self.carry.unpacked_at;
+        let Tiles { tile, unpacked } = self.carry.tiles.get_or_insert_with(Tiles::zero);
         let tile = writable(bytemuck::cast_slice_mut(tile.as_mut_slice()));
         let (outer, inner) = part.loops.split_at(part.loops.len().saturating_sub(2));
         let pick = |i: usize| inner.get(i).map_or((1, [0; 6]), |l| (l.n as usize, l.step));
@@ -423,7 +448,7 @@ impl Job<'_> {
 fn assemble(
     plan: &Plan,
     source: &[u8],
-    tiles: &mut Tiles,
+    carry: &mut Carry,
     nest: &Nest,
     mut at: Both,
     size: &[u64; MAX_LOOPS],
@@ -454,7 +479,7 @@ fn assemble(
     }
     let around = &around[MAX_AROUND - taken..];
     loop {
-        elements(plan, source, tiles, nest, at, size, out, to as usize, &steps, around);
+        elements(plan, source, carry, nest, at, size, out, to as usize, &steps, around);
         let more = outside[..left].iter().any(|&i| {
             turn[i] += 1;
             let by = if turn[i] < size[i] { 1 } else { 1 - turn[i] as i64 };
@@ -477,7 +502,7 @@ fn assemble(
 fn elements(
     plan: &Plan,
     source: &[u8],
-    tiles: &mut Tiles,
+    carry: &mut Carry,
     nest: &Nest,
     at: Both,
     size: &[u64; MAX_LOOPS],
@@ -503,15 +528,45 @@ fn elements(
             if let Some(args) = rectangle(from, at[2], to, &w, codec.tile().cols()) {
                 return plan.kernels.unpack(&codec, into, source, &args, out);
             }
-            let tile = unpack(plan, source, &mut tiles.unpacked, &mut tiles.unpacked_at, from);
+            let tile = carry.unpacked(plan, source, from);
             let w = Window { src_row: w.src_row * 4, src_col: w.src_col * 4, ..w };
             plan.kernels.convert(number, into, tile, at[2] as usize * 4, out, to, &w);
         }
         (_, Op::Convert(number, into)) => {
             plan.kernels.convert(number, into, source, from, out, to, &window(1));
         }
+        (_, Op::Cast { cast, strict }) => {
+            let fits = plan.kernels.cast(cast, source, from, out, to, &window(1));
+            if strict && !fits {
+                let all = misfits(plan, source, cast, at, (rows, row), (cols, col));
+                carry.misfit = all.fold(carry.misfit, Misfit::earlier);
+            }
+        }
         (_, Op::Copy(size)) => plan.kernels.copy_around(size, source, from, out, to, &window(1), around),
     }
+}
+
+/// Every value that does not fit of a window of elements, which begins at `at`.
+fn misfits<'s>(
+    plan: &Plan,
+    source: &'s [u8],
+    cast: Cast,
+    at: Both,
+    (rows, row): (u64, Both),
+    (cols, col): (u64, Both),
+) -> impl Iterator<Item = Misfit> + use<'s> {
+    // No loop of a window goes from unit to unit.
+    let (from, to) = (plan.src.space.unit_at(at[0]) + at[1], plan.dst.space.unit_at(at[3]) + at[4]);
+    let size = cast.source_size();
+    let turns = (0..rows as i64).flat_map(move |r| (0..cols as i64).map(move |c| (r, c)));
+    turns.filter_map(move |(r, c)| {
+        let from = (from + row[1] * r + col[1] * c) as usize;
+        let mut code = [0; 8];
+        code[..size].copy_from_slice(&source[from..from + size]);
+        let bits = u64::from_le_bytes(code);
+        let misfit = Misfit { at: (to + row[4] * r + col[4] * c) as u64, bits };
+        (!cast.apply(bits).1).then_some(misfit)
+    })
 }
 
 /// The rectangle of a tile that a window over its slots is, if it is one.

@@ -4,7 +4,7 @@ use kernels::Number;
 
 use crate::error::{Error, Result};
 use crate::plan::nest::{Gather, Leaf, Loop, dst, src};
-use crate::plan::{Op, Plan};
+use crate::plan::{Misfit, Op, Plan};
 
 /// What the interpreter saw.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Interpreted {
 /// Runs a plan by the scalar rules, with every access checked.
 ///
 /// # Errors
-/// Where `source` has another length than the plan's source.
+/// Where `source` has another length than the plan's source, or a value does not fit its destination.
 pub fn interpret(plan: &Plan, source: &[u8]) -> Result<Interpreted> {
     if source.len() != plan.source_bytes() {
         let (given, needed) = (source.len() as u64, plan.source_bytes() as u64);
@@ -26,6 +26,7 @@ pub fn interpret(plan: &Plan, source: &[u8]) -> Result<Interpreted> {
     }
     let total = plan.destination_bytes();
     let mut out = Interpreted { bytes: vec![0; total], writes: vec![0; total] };
+    let mut misfit: Option<Misfit> = None;
     let space = &plan.dst.space;
     for unit in 0..space.units {
         let begin = space.unit_at(unit as i64) as usize;
@@ -49,6 +50,14 @@ pub fn interpret(plan: &Plan, source: &[u8]) -> Result<Interpreted> {
                             let bits = from.convert(number, bits).to_le_bytes();
                             out.write(to, &bits[..plan.dst.grain]);
                         }
+                        Op::Cast { cast, strict } => {
+                            let (code, fits) = cast.apply(bits);
+                            out.write(to, &code.to_le_bytes()[..plan.dst.grain]);
+                            if strict && !fits {
+                                let this = Misfit { at: to as u64, bits };
+                                misfit = Misfit::earlier(misfit, this);
+                            }
+                        }
                     }
                 }
                 Leaf::Pack(parts) => {
@@ -65,7 +74,7 @@ pub fn interpret(plan: &Plan, source: &[u8]) -> Result<Interpreted> {
             }
         }
     }
-    Ok(out)
+    misfit.map_or(Ok(out), |misfit| Err(misfit.error(plan.op)))
 }
 
 /// Puts the elements of one part of a tile in their slots.

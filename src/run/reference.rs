@@ -8,12 +8,13 @@ use kernels::Number;
 
 use crate::error::{Error, Result};
 use crate::layout::Layout;
-use crate::plan::{Op, Options, Side, fill, operation};
+use crate::plan::{Misfit, Op, Options, Side, fill, operation};
 
 /// Converts a tensor, slowly and plainly: `source` holds all buffers of `src`, the result those of `dst`.
 ///
 /// # Errors
-/// As [`crate::Plan::compile`], and where `source` has another length than the layout.
+/// As [`crate::Plan::compile`], and where `source` has another length than the layout or a value does not fit its
+/// destination.
 pub fn reference(src: &Layout, dst: &Layout, options: &Options, source: &[u8]) -> Result<Vec<u8>> {
     if source.len() as u64 != src.total_bytes() {
         let (given, needed) = (source.len() as u64, src.total_bytes());
@@ -25,7 +26,7 @@ pub fn reference(src: &Layout, dst: &Layout, options: &Options, source: &[u8]) -
     dst.check_destination()?;
     let reading = Options { rounding: Default::default(), search: false, ..*options };
     let (from, to) = (Side::new(src, &reading)?, Side::new(dst, options)?);
-    let op = operation(&from, &to)?;
+    let op = operation(&from, &to, options)?;
     let (fill, pad) = fill(&to, dst.fill())?;
 
     let mut out = vec![0; dst.total_bytes() as usize];
@@ -37,6 +38,7 @@ pub fn reference(src: &Layout, dst: &Layout, options: &Options, source: &[u8]) -
     }
     // Tiles of the destination that hold an element, row by row.
     let mut tiles: HashMap<usize, Vec<f32>> = HashMap::new();
+    let mut misfit: Option<Misfit> = None;
     for index in indices(src.shape()) {
         let read = src.address(&index);
         let value = element(&from, source, src.byte(read) as usize, read[2] as usize);
@@ -52,6 +54,14 @@ pub fn reference(src: &Layout, dst: &Layout, options: &Options, source: &[u8]) -
                     let bits = from.convert(number, value).to_le_bytes();
                     out[at..at + to.grain].copy_from_slice(&bits[..to.grain]);
                 }
+                (_, Op::Cast { cast, strict }) => {
+                    let (code, fits) = cast.apply(value);
+                    out[at..at + to.grain].copy_from_slice(&code.to_le_bytes()[..to.grain]);
+                    if strict && !fits {
+                        let this = Misfit { at: at as u64, bits: value };
+                        misfit = Misfit::earlier(misfit, this);
+                    }
+                }
                 (_, Op::Copy(size)) => out[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]),
             }
         }
@@ -61,7 +71,7 @@ pub fn reference(src: &Layout, dst: &Layout, options: &Options, source: &[u8]) -
             codec.pack_scalar(&tile, &mut out[at..at + codec.tile_bytes()]);
         }
     }
-    Ok(out)
+    misfit.map_or(Ok(out), |misfit| Err(misfit.error(op)))
 }
 
 /// The bits of one element of the source.

@@ -4,6 +4,7 @@ mod collapse;
 pub mod device;
 pub mod mesh;
 pub mod metal;
+pub mod mx;
 mod shard;
 pub mod spyre;
 pub mod strided;

@@ -43,7 +43,7 @@ impl TileShape {
 
     /// The tile of this shape in a layout.
     pub(crate) fn tile(self, transposed: bool) -> Tile {
-        Tile { rows: self.height(), cols: self.width(), transposed }
+        Tile { rows: self.height(), cols: self.width(), transposed, compact: false }
     }
 }
 
@@ -88,7 +88,7 @@ const FACE: u64 = 16;
 /// transposed tile is stored as the tile of exchanged rows and columns. Elements of a block format step in
 /// slots, row-major whatever the storage order, which is the codec's affair.
 pub(crate) fn levels(tile: Tile, format: Format) -> [Vec<Level>; 2] {
-    let Tile { rows, cols, transposed } = tile;
+    let Tile { rows, cols, transposed, .. } = tile;
     if let Format::Block(_) = format {
         let slots = |n, step: u64| vec![Level { n, step: [0, 0, step as i64] }];
         return [slots(rows, cols), slots(cols, 1)];

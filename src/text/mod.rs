@@ -35,6 +35,8 @@ pub use lexer::MAX_TEXT;
 pub enum Descriptor {
     /// `memref<2x3xf32>`.
     Memref(target::strided::Memref),
+    /// `memref<64x96xmxfp8_e4m3>`.
+    Mx(target::mx::MxArray),
     /// `#ttcore.metal_layout<(d0, d1) -> (d0, d1), ...>`.
     Metal(target::metal::MetalLayout),
     /// `metal(shape=.., collapse=[..], ..)`.
@@ -81,7 +83,7 @@ fn descriptor(cursor: &mut lexer::Cursor<'_>) -> Result<Descriptor> {
         _ => {
             let (word, span) = cursor.word("a layout")?;
             match word {
-                "memref" => Descriptor::Memref(memref::memref(cursor)?),
+                "memref" => memref::memref(cursor)?,
                 "tensor" => metal::tensor(cursor)?,
                 "metal" => Descriptor::MetalConstructor(metal::constructor(cursor)?),
                 "ttnn" => Descriptor::Ttnn(ttnn::ttnn(cursor)?),
@@ -102,6 +104,7 @@ impl Descriptor {
     pub fn validate(&self) -> Result<()> {
         match self {
             Descriptor::Memref(d) => d.validate(),
+            Descriptor::Mx(d) => d.validate(),
             Descriptor::Metal(d) => d.validate(),
             Descriptor::MetalConstructor(d) => d.validate(),
             Descriptor::MetalCurrent(d) => d.validate(),
@@ -130,6 +133,7 @@ impl Descriptor {
     fn local(&self, tensor: &Tensor, placement: &Placement) -> Result<Layout> {
         let layout = match self {
             Descriptor::Memref(d) => d.to_layout(tensor, placement),
+            Descriptor::Mx(d) => d.to_layout(tensor, placement),
             Descriptor::Metal(d) => return d.to_layout(tensor, placement),
             Descriptor::MetalConstructor(d) => return d.to_layout(tensor, placement),
             Descriptor::MetalCurrent(d) => return d.to_layout(tensor, placement),
@@ -158,6 +162,7 @@ impl fmt::Display for Descriptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Descriptor::Memref(d) => d.fmt(f),
+            Descriptor::Mx(d) => d.fmt(f),
             Descriptor::Metal(d) => d.fmt(f),
             Descriptor::MetalConstructor(d) => d.fmt(f),
             Descriptor::MetalCurrent(d) => d.fmt(f),
