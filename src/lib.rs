@@ -16,6 +16,13 @@ pub use error::{Error, Result};
 pub use layout::Layout;
 pub use plan::{Options, Plan};
 
+/// Random layouts, which unit tests share with the tests in `tests/`; those name the crate.
+#[cfg(test)]
+#[path = "../tests/families/mod.rs"]
+mod families;
+#[cfg(test)]
+extern crate self as tilewright;
+
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,15 +1,66 @@
 //! Reference, interpreter and executor agree, on every kernel table, thread count and chunk size.
 
 mod common;
+mod families;
 
-use common::check;
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::{check, check_bytes, ramp};
+use families::{Choices, FAMILIES, dense};
 use proptest::prelude::*;
-use tilewright::DType;
+use tilewright::layout::Owner;
+use tilewright::run::{interpret, reference};
 use tilewright::target::strided::Memref;
 use tilewright::target::{Placement, Tensor};
+use tilewright::text::Descriptor;
+use tilewright::{DType, Error, Format, Layout, Options, Plan};
 
 fn memref(shape: &[u64], dtype: DType, strides: Option<Vec<i64>>, offset: i64) -> Memref {
     Memref { shape: shape.to_vec(), dtype, strides, offset }
+}
+
+/// What random layouts are drawn from.
+fn numbers() -> impl Strategy<Value = Vec<u32>> {
+    prop::collection::vec(any::<u32>(), 48)
+}
+
+const DTYPES: [DType; 8] =
+    [DType::F32, DType::Bf16, DType::F16, DType::I32, DType::U16, DType::U8, DType::F64, DType::I64];
+
+/// The most bytes of a layout that is followed element by element.
+const MOST: u64 = 400 << 10;
+
+/// A random tensor, and a layout of it in one family. None where the family has none for the tensor, refuses
+/// it for a reason that the contract knows, or takes more bytes than a test should.
+fn draw(c: &mut Choices, family: usize) -> Option<(Tensor, Layout)> {
+    let tensor = Tensor { dtype: c.of(&DTYPES), shape: c.shape(2500) };
+    let layout = lay(c, family, &tensor)?;
+    Some((tensor, layout))
+}
+
+fn lay(c: &mut Choices, family: usize, tensor: &Tensor) -> Option<Layout> {
+    let case = (FAMILIES[family].1)(c, tensor)?;
+    let text = case.descriptor.to_string();
+    assert_eq!(text.parse::<Descriptor>().as_ref(), Ok(&case.descriptor), "{text}");
+    // Seen only where a test fails; the last one is the one that does.
+    println!("{:?} {} {text} {:?}", tensor.shape, tensor.dtype, (&case.device, &case.mapper));
+    match case.layout(tensor) {
+        Ok(layout) => Some(layout).filter(|l| l.total_bytes() <= MOST),
+        Err(Error::Collision { .. }) => None,
+        Err(e) => panic!("{e}\n{tensor:?}\n{case:?}\n{text}"),
+    }
+}
+
+/// Host to layout and back, each way in every way there is. A layout of the same elements gives them back.
+fn round_trip(tensor: &Tensor, layout: &Layout) {
+    let host = dense(tensor);
+    check(&host, layout);
+    let source = ramp(host.total_bytes() as usize);
+    let there = reference(&host, layout, &Options::default(), &source).unwrap();
+    check_bytes(layout, &host, &there);
+    if layout.format() == Format::Plain(tensor.dtype) {
+        assert!(reference(layout, &host, &Options::default(), &there).unwrap() == source);
+    }
 }
 
 /// A shape, a permutation of it with gaps, and an offset.
@@ -34,6 +85,8 @@ fn strided() -> impl Strategy<Value = (Vec<u64>, Vec<i64>, i64)> {
 }
 
 proptest! {
+    #![proptest_config(cases(120))]
+
     #[test]
     fn strided_to_strided((shape, strides, offset) in strided(), size in 0..4_usize, flip in any::<u8>()) {
         let dtype = [DType::U8, DType::U16, DType::F32, DType::F64][size];
@@ -64,5 +117,162 @@ fn interleaved_strides_and_scalars() {
         let dst =
             memref(&shape, DType::I32, Some(strides), 1).to_layout(&tensor, &Placement::default()).unwrap();
         check(&src, &dst);
+    }
+}
+
+/// `n` random cases, which keeps the suite below a minute; `TILEWRIGHT_CASES` multiplies them.
+fn cases(n: u32) -> ProptestConfig {
+    let factor = std::env::var("TILEWRIGHT_CASES").ok().and_then(|v| v.parse::<u32>().ok()).unwrap_or(1);
+    ProptestConfig { cases: n * factor, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+macro_rules! families {
+    ($($name:ident: $family:literal,)*) => {
+        proptest! {
+            #![proptest_config(cases(120))]
+            $(
+                #[test]
+                fn $name(numbers in numbers()) {
+                    let family = FAMILIES.iter().position(|f| f.0 == $family).unwrap();
+                    if let Some((tensor, layout)) = draw(&mut Choices::new(&numbers), family) {
+                        round_trip(&tensor, &layout);
+                    }
+                }
+            )*
+        }
+    };
+}
+
+families! {
+    memrefs_go_there_and_back: "memref",
+    metal_layouts_go_there_and_back: "metal",
+    metal_constructors_go_there_and_back: "metal constructor",
+    metal_layouts_of_today_go_there_and_back: "metal current",
+    ttnn_tensors_go_there_and_back: "ttnn",
+    spyre_layouts_go_there_and_back: "spyre",
+    three_tuples_go_there_and_back: "three-tuple",
+    meshes_go_there_and_back: "mesh",
+}
+
+proptest! {
+    #![proptest_config(cases(200))]
+
+    /// From any layout to any other of the same elements.
+    #[test]
+    fn any_to_any(numbers in numbers(), other in prop::collection::vec(any::<u32>(), 32), a in 0..FAMILIES.len(), b in 0..FAMILIES.len()) {
+        let Some((tensor, from)) = draw(&mut Choices::new(&numbers), a) else { return Ok(()) };
+        let Some(to) = lay(&mut Choices::new(&other), b, &tensor) else { return Ok(()) };
+        let (host, options) = (dense(&tensor), Options::default());
+        let source = ramp(host.total_bytes() as usize);
+        let in_a = reference(&host, &from, &options, &source).unwrap();
+        check_bytes(&from, &to, &in_a);
+        let in_b = reference(&from, &to, &options, &in_a).unwrap();
+        let plain = Format::Plain(tensor.dtype);
+        if from.format() == plain {
+            // A layout that holds the elements as they are is as good a source as the host.
+            prop_assert!(reference(&host, &to, &options, &source).unwrap() == in_b);
+        }
+        if from.format() == plain && to.format() == plain {
+            let back = Plan::compile(&to, &from, &options).unwrap();
+            prop_assert!(interpret(&back, &in_b).unwrap().bytes == in_a);
+        }
+    }
+
+    /// `locate` and `owner` are each other's inverse, and say what the bytes hold.
+    #[test]
+    fn places_have_owners(numbers in numbers(), family in 0..FAMILIES.len()) {
+        let mut c = Choices::new(&numbers);
+        let tensor = Tensor { dtype: c.of(&DTYPES), shape: c.shape(300) };
+        let Some(layout) = lay(&mut c, family, &tensor).filter(|l| l.total_bytes() <= 20 << 10) else {
+            return Ok(());
+        };
+        owners(&tensor, &layout);
+    }
+}
+
+/// Every index of a shape, row-major.
+fn indices(shape: &[u64]) -> Vec<Vec<u64>> {
+    shape.iter().fold(vec![vec![]], |all, &n| {
+        all.iter().flat_map(|i| (0..n).map(|k| [i.clone(), vec![k]].concat())).collect()
+    })
+}
+
+fn owners(tensor: &Tensor, layout: &Layout) {
+    let bits = match layout.format() {
+        Format::Plain(dtype) => 8 * dtype.size() as u32,
+        Format::Block(block) => block.code_bits() as u32,
+        _ => 16,
+    };
+    // What each byte holds, by the places of all elements.
+    type Bytes = BTreeMap<(u64, u64), BTreeSet<Vec<u64>>>;
+    let (mut held, mut shared) = (Bytes::new(), Bytes::new());
+    for index in indices(&tensor.shape) {
+        let places = layout.locate(&index).unwrap();
+        assert_eq!(places.len() as u64, layout.copies());
+        for place in places {
+            for byte in place.byte..=place.byte + u64::from(place.bit + bits - 1) / 8 {
+                held.entry((place.buffer, byte)).or_default().insert(index.clone());
+            }
+            if let Some(byte) = place.shared {
+                shared.entry((place.buffer, byte)).or_default().insert(index.clone());
+            }
+        }
+    }
+    // Bytes that no value of any element changes are padding, or zero between units.
+    let host = dense(tensor);
+    let options = Options::default();
+    let plan = Plan::compile(&host, layout, &options).unwrap();
+    let bytes = |seed: usize| {
+        let source = ramp(host.total_bytes() as usize + seed).split_off(seed);
+        interpret(&plan, &source).unwrap().bytes
+    };
+    let (one, other) = (bytes(0), bytes(1));
+    for at in 0..layout.total_bytes() {
+        let place = (at / layout.buffer_bytes(), at % layout.buffer_bytes());
+        let set = |v: Vec<Vec<u64>>| {
+            let n = v.len();
+            let set: BTreeSet<_> = v.into_iter().collect();
+            assert_eq!(set.len(), n);
+            set
+        };
+        let owner = layout.owner(place.0, place.1).unwrap();
+        let unused = matches!(owner, Owner::Padding | Owner::Gap);
+        match owner {
+            Owner::Elements(all) => assert_eq!(Some(&set(all)), held.get(&place), "{place:?}"),
+            Owner::Shared(all) => assert_eq!(Some(&set(all)), shared.get(&place), "{place:?}"),
+            Owner::Padding => {}
+            Owner::Gap => assert_eq!(one[at as usize], 0, "{place:?}"),
+        }
+        if unused {
+            assert!(!held.contains_key(&place) && !shared.contains_key(&place), "{place:?}");
+        }
+        if unused && !matches!(layout.format(), Format::Block(_)) {
+            // The codes of padding in a block depend on the exponent that it shares.
+            assert_eq!(one[at as usize], other[at as usize], "{place:?}");
+        }
+    }
+}
+
+/// Tensors large enough to be handed out to threads, and to be streamed past the caches in part.
+#[test]
+fn large_tensors_are_split() {
+    let shape = [3, 190, 513];
+    let tensor = Tensor { shape: shape.to_vec(), dtype: DType::F32 };
+    let host = dense(&tensor);
+    let source = ramp(host.total_bytes() as usize);
+    let texts = [
+        "ttnn(dtype=float32, layout=TILE, pad_value=2)",
+        "ttnn(dtype=bfloat16, layout=TILE, memory=INTERLEAVED, banks=7, alignment=2064)",
+        "ttnn(dtype=bfloat8_b, layout=TILE, memory=ND_SHARDED, grid=(2, 3), shard=(2, 64, 96), orientation=COL_MAJOR)",
+        "metal(shape=(3, 190, 513), collapse=[(0, -1)], grid=(4, 5), tile=(32, 32), dtype=bf16, oob=one, memory=l1)",
+        "metal(shape=(3, 190, 513), collapse=[(0, -1)], grid=(4, 5), tile=(32, 32), dtype=bfp_bf8, oob=inf, memory=l1)",
+        "SpyreTensorLayout((3, 190, 513), torch.float32, [2, 0, 1])",
+        "memref<3x190x513xf64, strided<[1, 3, 571], offset: 5>>",
+    ];
+    for text in texts {
+        let layout = text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap();
+        check_bytes(&host, &layout, &source);
+        let there = reference(&host, &layout, &Options::default(), &source).unwrap();
+        check_bytes(&layout, &host, &there);
     }
 }

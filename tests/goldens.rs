@@ -348,6 +348,7 @@ fn layout(text: &str, tensor: &Tensor, placement: &Placement<'_>) -> Result<Layo
 /// Converts along three ways that must agree.
 fn convert(from: &Layout, to: &Layout, options: &Options, source: &[u8]) -> Result<Vec<u8>, Error> {
     let plan = Plan::compile(from, to, options)?;
+    assert!(plan.nests() <= 300, "{} nests", plan.nests());
     let interpreted = run::interpret(&plan, source)?;
     let once = interpreted.writes.iter().all(|&count| count == 1);
     let mut executed = vec![0xa5; plan.destination_bytes()];

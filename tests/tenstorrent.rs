@@ -607,7 +607,7 @@ fn maps_that_do_not_fit_are_refused() {
 fn results_that_share_dimensions() {
     // A transposing map: rows count down the columns.
     let text = metal("(d0) -> (d0 mod 5, d0 floordiv 5)", "2x1", "3x4xui16");
-    let mut expect = vec![PAD; 24];
+    let mut expect = [PAD; 24];
     for i in 0..20 {
         expect[(i % 5 * 4 + i / 5) as usize] = value(i);
     }

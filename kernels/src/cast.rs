@@ -209,6 +209,10 @@ macro_rules! with_type {
 
 /// Loops that the compiler vectorises, one for each pair of types.
 #[inline(always)]
+#[allow(
+    clippy::unnecessary_fallible_conversions,
+    reason = "one body for pairs that may fail and pairs that cannot"
+)]
 pub(crate) fn body(on: Casting<'_>) {
     match on.cast {
         Cast::Integer(from, to) => with_type!(from, From => with_type!(to, To => {

@@ -2,8 +2,11 @@
 
 use std::mem::MaybeUninit;
 
-use crate::mem::Move;
-use crate::{Kernels, Window, transpose};
+use crate::mem::{Move, Moves};
+use crate::{Around, Kernels, Window, transpose};
+
+/// The most loops around a window that one call takes.
+pub const MAX_AROUND: usize = 8;
 
 impl Kernels {
     /// Copies the `w.rows * w.cols` elements of `elem` bytes that the window names, from offsets counted from byte
@@ -26,7 +29,27 @@ impl Kernels {
         dst_at: usize,
         w: &Window,
     ) {
-        if let Some(on) = Move::new(elem, src, src_at, dst, dst_at, w) {
+        self.copy_around(elem, src, src_at, dst, dst_at, w, &[]);
+    }
+
+    /// [`Kernels::copy`] in every turn of up to [`MAX_AROUND`] loops, outermost first: one call for many windows, each
+    /// of which may be smaller than a call is worth.
+    ///
+    /// # Panics
+    /// As [`Kernels::copy`], in whichever turn.
+    #[inline]
+    #[allow(clippy::too_many_arguments)]
+    pub fn copy_around(
+        &self,
+        elem: usize,
+        src: &[u8],
+        src_at: usize,
+        dst: &mut [MaybeUninit<u8>],
+        dst_at: usize,
+        w: &Window,
+        around: &[Around],
+    ) {
+        if let Some(on) = Moves::new(elem, src, src_at, dst, dst_at, w, around) {
             self.table.copy(on);
         }
     }
@@ -34,10 +57,15 @@ impl Kernels {
 
 /// Runs first, then transposes, then whatever is left element by element.
 #[inline(always)]
-pub(crate) fn body(on: Move<'_>) {
-    if let Err(on) = transpose::attempt(on.merged()) {
-        elements(on);
-    }
+pub(crate) fn body(on: Moves<'_>) {
+    on.for_each(
+        #[inline(always)]
+        |on| {
+            if let Err(on) = transpose::attempt(on.merged()) {
+                elements(on);
+            }
+        },
+    );
 }
 
 /// Sizes of whole registers move at once. Those between take two moves that overlap, which beats a call of

@@ -13,7 +13,7 @@ use crate::convert::Conversion;
 use crate::fill::Runs;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::features;
-use crate::mem::Move;
+use crate::mem::Moves;
 use crate::pack::Packing;
 use crate::unpack::Unpacking;
 
@@ -120,7 +120,7 @@ macro_rules! kernels {
 kernels! {
     cast(on: Casting<'_>): crate::cast::body, crate::cast::scalar, crate::cast::sweep::sweep;
     convert(on: Conversion<'_>): crate::convert::body, crate::convert::scalar, crate::convert::sweep::sweep;
-    copy(on: Move<'_>): crate::copy::body, crate::scalar::copy, crate::copy::sweep::sweep;
+    copy(on: Moves<'_>): crate::copy::body, crate::scalar::copy, crate::copy::sweep::sweep;
     fill(pattern: &[u8], runs: Runs<'_>): crate::fill::body, crate::scalar::fill, crate::fill::sweep::sweep;
     pack(on: Packing<'_>): crate::pack::body, crate::pack::scalar, crate::pack::sweep::sweep;
     unpack(on: Unpacking<'_>): crate::unpack::body, crate::unpack::scalar, crate::unpack::sweep::sweep;

@@ -5,8 +5,9 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use crate::Window;
+use crate::copy::MAX_AROUND;
 use crate::window::lies_inside;
+use crate::{Around, Window};
 
 /// A [`Window`] together with the slices it lies in.
 ///
@@ -193,6 +194,88 @@ impl<'a> Move<'a> {
                         }
                     }
                 }
+            }
+        }
+    }
+}
+
+/// A [`Move`] and the loops around it.
+///
+/// Fact M2: [`Move`]'s M1 holds in every turn of the loops. [`Moves::new`] establishes it.
+pub(crate) struct Moves<'a> {
+    on: Move<'a>,
+    around: &'a [Around],
+}
+
+impl<'a> Moves<'a> {
+    /// Checks the window against the slices in all turns of the loops, outermost first; the time is that of their
+    /// number. `None` when there is nothing to move.
+    ///
+    /// # Panics
+    /// When there are more loops than [`MAX_AROUND`], a byte lies outside of its slice in some turn, or the
+    /// destination has no room for that many elements.
+    pub(crate) fn new(
+        elem: usize,
+        src: &'a [u8],
+        src_at: usize,
+        dst: &'a mut [MaybeUninit<u8>],
+        dst_at: usize,
+        window: &Window,
+        around: &'a [Around],
+    ) -> Option<Moves<'a>> {
+        assert!(around.len() <= MAX_AROUND, "{} loops around a window", around.len());
+        if around.iter().any(|a| a.n == 0) {
+            return None;
+        }
+        let (src_len, dst_len) = (src.len(), dst.len());
+        let on = Move::new(elem, src, src_at, dst, dst_at, window)?;
+        let w = *window;
+        let reach = |at: usize, pick: fn(&Around) -> isize| {
+            around.iter().try_fold((at as isize, at as isize), |(lo, hi), a| {
+                let way = isize::try_from(a.n - 1).ok()?.checked_mul(pick(a))?;
+                Some((lo.checked_add(way.min(0))?, hi.checked_add(way.max(0))?))
+            })
+        };
+        let inside = |len: usize, ends: Option<(isize, isize)>, row: isize, col: isize| {
+            let at = |at: isize| {
+                usize::try_from(at).is_ok_and(|at| lies_inside(len, at, elem, (w.rows, row), (w.cols, col)))
+            };
+            // A window moves as a whole, so it is inside in every turn if it is at both ends.
+            ends.is_some_and(|(lo, hi)| at(lo) && at(hi))
+        };
+        let volume = around.iter().try_fold(w.rows * w.cols * elem, |v, a| v.checked_mul(a.n));
+        assert!(
+            around.is_empty()
+                || inside(src_len, reach(src_at, |a| a.src), w.src_row, w.src_col)
+                    && inside(dst_len, reach(dst_at, |a| a.dst), w.dst_row, w.dst_col)
+                    && volume.is_some_and(|v| v <= dst_len),
+            "{w:?} of elements of {elem} bytes, with {around:?} around it, leaves a source of {src_len} or a \
+             destination of {dst_len} bytes"
+        );
+        Some(Moves { on, around })
+    }
+
+    /// Calls `f` with the move of each turn, the last loop running fastest.
+    #[inline(always)]
+    pub(crate) fn for_each(self, f: impl Fn(Move<'_>)) {
+        let Moves { mut on, around } = self;
+        let mut turn = [0; MAX_AROUND];
+        loop {
+            f(Move { dst: &mut *on.dst, ..on });
+            let mut i = around.len();
+            loop {
+                let Some(next) = i.checked_sub(1) else { return };
+                i = next;
+                let a = around[i];
+                turn[i] += 1;
+                // M2 keeps both places inside of their slices after any turn that is made.
+                let by = if turn[i] < a.n { 1 } else { 1 - turn[i] as isize };
+                on.src_at = on.src_at.wrapping_add_signed(a.src.wrapping_mul(by));
+                on.dst_at = on.dst_at.wrapping_add_signed(a.dst.wrapping_mul(by));
+                if turn[i] < a.n {
+                    break;
+                }
+                turn[i] = 0;
             }
         }
     }

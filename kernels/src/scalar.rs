@@ -1,10 +1,14 @@
 //! The scalar table: of each kernel the plainest loop that states its rule.
 
 use crate::fill::Runs;
-use crate::mem::Move;
+use crate::mem::{Move, Moves};
 
 /// Element (r, c) of the source becomes element (r, c) of the destination.
-pub(crate) fn copy(on: Move<'_>) {
+pub(crate) fn copy(on: Moves<'_>) {
+    on.for_each(window);
+}
+
+fn window(on: Move<'_>) {
     let (elem, w) = (on.elem(), on.window());
     let (src, src_at, dst, dst_at) = on.into_slices();
     let place = |at: usize, r: usize, row: isize, c: usize, col: isize| {

@@ -21,6 +21,19 @@ pub struct Window {
     pub dst_col: isize,
 }
 
+/// A loop around a window: the whole window again, `n` times in all, each time further by these bytes.
+///
+/// Its turns must not overlap in the destination, as the elements of a window must not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Around {
+    /// Trip count.
+    pub n: usize,
+    /// Bytes from a turn to the next in the source.
+    pub src: isize,
+    /// Bytes from a turn to the next in the destination.
+    pub dst: isize,
+}
+
 impl Window {
     /// The window with the roles of rows and columns exchanged: the same elements.
     pub(crate) fn swapped(self) -> Window {

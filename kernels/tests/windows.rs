@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use proptest::prelude::*;
-use tilewright_kernels::{Isa, Kernels, Window};
+use tilewright_kernels::{Around, Isa, Kernels, Window};
 
 fn tables() -> impl Iterator<Item = &'static Kernels> {
     Isa::available().filter_map(Kernels::for_isa)
@@ -175,4 +175,66 @@ fn empty_windows_do_nothing() {
 fn a_refusal_carries_its_numbers() {
     let w = Window { rows: 4, cols: 4, src_row: 4, src_col: 1, dst_row: 4, dst_col: 1 };
     Kernels::for_isa(Isa::Scalar).unwrap().copy(1, &[0; 15], 0, &mut [MaybeUninit::new(0); 16], 0, &w);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if cfg!(miri) { 3 } else { 2000 },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Loops around a window are the same calls one by one; or, where one of those is refused, refused themselves.
+    #[test]
+    fn loops_around_a_window_are_calls_one_by_one(
+        elem in 1_usize..5, rows in 1_usize..4, cols in 1_usize..20,
+        turns in prop::collection::vec((0_usize..4, -40_isize..60, 0_isize..3), 0..4),
+        src_at in 0_usize..200, dst_at in 0_usize..60, len in 0_usize..9000,
+    ) {
+        let w = Window {
+            rows,
+            cols,
+            src_row: 70,
+            src_col: elem as isize,
+            dst_row: (cols * elem) as isize,
+            dst_col: elem as isize,
+        };
+        let mut step = (rows * cols * elem) as isize;
+        let mut around = Vec::new();
+        for &(n, src, gap) in turns.iter().rev() {
+            around.insert(0, Around { n, src, dst: step + gap });
+            step = (step + gap) * n as isize;
+        }
+        let source = bytes(600);
+        let count: usize = around.iter().map(|a| a.n).product();
+        for kernels in tables() {
+            let mut expect = uninit(&bytes(len));
+            let one_by_one = catch_unwind(AssertUnwindSafe(|| {
+                for k in 0..count {
+                    let (mut k, mut from, mut to) = (k, src_at as isize, dst_at as isize);
+                    for a in around.iter().rev() {
+                        from += a.src * (k % a.n) as isize;
+                        to += a.dst * (k % a.n) as isize;
+                        k /= a.n;
+                    }
+                    let (from, to) = (usize::try_from(from).unwrap(), usize::try_from(to).unwrap());
+                    kernels.copy(elem, &source, from, &mut expect, to, &w);
+                }
+            }));
+            let mut out = uninit(&bytes(len));
+            let at_once = catch_unwind(AssertUnwindSafe(|| {
+                kernels.copy_around(elem, &source, src_at, &mut out, dst_at, &w, &around);
+            }));
+            if count == 0 {
+                prop_assert!(at_once.is_ok());
+            } else {
+                prop_assert_eq!(one_by_one.is_ok(), at_once.is_ok());
+            }
+            if at_once.is_ok() {
+                prop_assert_eq!(init(out), init(expect));
+            } else {
+                prop_assert_eq!(init(out), bytes(len), "refused, but something was written");
+            }
+        }
+    }
 }

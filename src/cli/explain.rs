@@ -111,6 +111,7 @@ fn buffers(job: &Job) -> Result<String> {
         if let Ok(content) = layout.content(buffer) {
             let ranges: Vec<String> = content.ranges.iter().map(|r| format!("{r:?}")).collect();
             text += &match content.elements {
+                0 if content.padding == 0 => "  empty".to_owned(),
                 0 => format!("  only padding, {} elements", content.padding),
                 n => format!("  [{}]  {n} elements, {} padding", ranges.join(", "), content.padding),
             };

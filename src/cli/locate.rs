@@ -1,8 +1,8 @@
 //! `tilewright locate`: where an element lies, and what lies at a byte.
 
 use serde_json::{Map, Value, json};
+use tilewright::Layout;
 use tilewright::layout::Owner;
-use tilewright::{Error, Layout};
 
 use crate::arguments::{LocateArgs, beginning, numbers};
 use crate::engine::Texts;
@@ -64,8 +64,8 @@ fn part(name: &str, value: &Value) -> String {
 
 fn element(index: &[u64], layout: &Layout, hardware: &Hardware) -> Result<Answer> {
     if layout.copies() > MAX_PLACES {
-        let what = "the list of an element's places".to_owned();
-        return Err(Error::TooComplex { what, cap: MAX_PLACES as usize }.into());
+        let given = format!("an element of {} places", layout.copies());
+        return Err(Failure::usage("--index", given, format!("at most {MAX_PLACES}, to list them")));
     }
     let places = layout.locate(index)?;
     let mut facts = vec![("index", json!(index))];

@@ -66,21 +66,20 @@ impl Axis {
         gaps(self.places.pieces([self.first])?, self.extent() as i64)
     }
 
-    /// The addresses of a set of cells.
-    pub(crate) fn addresses(&self, cells: &[Piece<1>]) -> Result<Vec<Piece<3>>> {
-        let all = cells_stair(&self.cells);
-        let mut out = Vec::new();
-        for piece in cells {
-            let (at, stair) = compose(&Stair::nest(&piece.loops), piece.at[0], &all)?;
-            out.extend(stair.pieces(at)?);
-        }
-        Ok(out)
-    }
-
     /// The coordinate of a cell, if an element lies there.
     pub(crate) fn coordinate(&self, cell: i64) -> Option<u64> {
         find(&self.places, cell - self.first)
     }
+}
+
+/// The addresses of a set of cells, of which `all` is the staircase.
+pub(crate) fn addresses(cells: &[Piece<1>], all: &Stair<3>) -> Result<Vec<Piece<3>>> {
+    let mut out = Vec::new();
+    for piece in cells {
+        let (at, stair) = compose(&Stair::nest(&piece.loops), piece.at[0], all)?;
+        out.extend(stair.pieces(at)?);
+    }
+    Ok(out)
 }
 
 /// The staircase over all cells.
@@ -285,7 +284,8 @@ mod tests {
 
     #[test]
     fn gaps_are_the_complement() {
-        let sets: &[(&[(i64, &[(u64, i64)])], i64)] = &[
+        type Run<'a> = (i64, &'a [(u64, i64)]);
+        let sets: &[(&[Run], i64)] = &[
             (&[(0, &[(5, 1)])], 9),
             (&[(2, &[(5, 1)])], 9),
             (&[(0, &[(3, 16), (10, 1)])], 48),

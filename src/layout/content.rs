@@ -32,7 +32,7 @@ impl Layout {
         if buffer >= self.buffers() {
             return Err(Error::value("buffer", buffer, format!("one of {}", self.buffers())));
         }
-        let places = self.places() / self.buffers();
+        let places = self.capacity() / self.buffers();
         let mut content = Content { elements: 0, padding: places, ranges: vec![0..0; self.shape.len()] };
         if self.elements() == 0 {
             return Ok(content);
@@ -41,16 +41,15 @@ impl Layout {
         let mut work = 0;
         let mut digits: Vec<Digit> = self.digits().filter(|d| d.n > 1).collect();
         digits.sort_by_key(|d| std::cmp::Reverse(self.linear(d.step)));
-        let inverse = self.space.inverse();
         // A buffer is several units, or a part of one.
         let (units, parts) =
             (self.space.units.div_ceil(self.buffers()), self.buffers().div_ceil(self.space.units));
         let len = self.space.unit_bytes / parts;
         for place in 0..units {
             let place = buffer / parts * units + place;
-            let unit = inverse.as_ref().map_or(place, |inverse| u64::from(inverse[place as usize]));
-            let at = unit * self.space.unit_bytes + buffer % parts * len;
-            work += digits.len() as u64;
+            let at = self.space.unit_of(place) * self.space.unit_bytes + buffer % parts * len;
+            work += 1 + digits.len() as u64;
+            check_work(work)?;
             self.segment(at as i64, len as i64, &digits, &mut work, &mut content)?;
         }
         content.padding -= content.elements;
@@ -100,10 +99,7 @@ impl Layout {
             }
             let count: u64 = inner[i].iter().map(|d| d.n).product();
             *work = work.saturating_add(count);
-            if *work > MAX_CELLS {
-                let what = "the content of a buffer".into();
-                return Err(Error::TooComplex { what, cap: MAX_CELLS as usize });
-            }
+            check_work(*work)?;
             elements *=
                 (0..count).filter(|&k| self.widen(axis, cells[i], &inner[i], k, &mut ranges)).count() as u64;
         }
@@ -141,10 +137,18 @@ impl Layout {
     }
 }
 
+fn check_work(work: u64) -> Result<()> {
+    if work > MAX_CELLS {
+        return Err(Error::TooComplex { what: "the content of a buffer".into(), cap: MAX_CELLS as usize });
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
+    use super::*;
     use crate::dtype::DType;
     use crate::layout::Owner;
     use crate::target::{Placement, Tensor};
@@ -242,5 +246,13 @@ mod tests {
             assert_eq!(padding, layout.padding_elements(), "{text}");
             assert!(layout.content(layout.buffers()).is_err());
         }
+    }
+
+    #[test]
+    fn a_long_look_is_refused() {
+        let text = "ttnn(dtype=uint8, layout=ROW_MAJOR, memory=INTERLEAVED, banks=2, alignment=32)";
+        let tensor = Tensor { shape: vec![1 << 40, 3], dtype: DType::U8 };
+        let layout = text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap();
+        assert!(matches!(layout.content(0), Err(Error::TooComplex { .. })));
     }
 }

@@ -1,6 +1,6 @@
 //! A [`Layout`] maps each logical index to a place in memory, and knows which bytes are padding.
 //!
-//! The map is separable: each [`axis::Axis`] turns the coordinates of some logical dimensions into an
+//! The map is separable: each axis turns the coordinates of some logical dimensions into an
 //! address by a staircase, and the addresses of all axes add up. The one step that is not separable comes
 //! last: a distribution sends each *unit* (a page, the shard of a core) to its place among the buffers.
 
@@ -10,19 +10,19 @@ mod content;
 #[cfg(test)]
 pub(crate) mod coverage;
 mod place;
+mod space;
 pub(crate) mod stair;
-
-use std::sync::Arc;
 
 use kernels::{BlockCodec, BlockFormat, BlockOptions, TileShape};
 
 use crate::dtype::Format;
 use crate::error::{Error, Result};
-use axis::{Addr, Axis, Level, gaps};
-use stair::{MAX_PARTS, Piece, add};
+use axis::{Addr, Axis, Level, addresses, gaps};
+use stair::{MAX_PARTS, Piece, Stair, add};
 
 pub use content::Content;
 pub use place::{Owner, Place};
+pub(crate) use space::{Deal, Space};
 
 /// The greatest total size in bytes, so that sums of a few addresses never overflow 63 bits.
 pub(crate) const MAX_BYTES: u64 = 1 << 60;
@@ -76,52 +76,6 @@ pub struct Geometry {
     pub device_size: Option<Vec<u64>>,
     /// Spyre: the host stride of each device dimension, -1 for none.
     pub stride_map: Option<Vec<i64>>,
-}
-
-/// How the units of a layout lie in its buffers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Space {
-    /// Units, those without any element included.
-    pub(crate) units: u64,
-    /// Bytes of one unit.
-    pub(crate) unit_bytes: u64,
-    /// Bytes from one unit to the next in memory; what is between them is zero.
-    pub(crate) pitch_bytes: u64,
-    /// Where each unit lies, counted in pitches; none: in order.
-    pub(crate) order: Option<Arc<[u32]>>,
-    /// Buffers of equal size, one after another.
-    pub(crate) buffers: u64,
-}
-
-impl Space {
-    /// `buffers` buffers in their natural order, `bytes` in all.
-    pub(crate) fn in_order(buffers: u64, bytes: u64) -> Space {
-        Space { units: 1, unit_bytes: bytes, pitch_bytes: bytes, order: None, buffers }
-    }
-
-    /// All bytes of all buffers.
-    pub(crate) fn total_bytes(&self) -> u64 {
-        self.units * self.pitch_bytes
-    }
-
-    /// The byte at which a unit begins.
-    pub(crate) fn unit_at(&self, unit: i64) -> i64 {
-        let slot = match &self.order {
-            Some(order) => order[unit as usize] as i64,
-            None => unit,
-        };
-        slot * self.pitch_bytes as i64
-    }
-
-    /// For each place in memory, the unit that lies there; none: in order.
-    pub(crate) fn inverse(&self) -> Option<Vec<u32>> {
-        let order = self.order.as_ref()?;
-        let mut inverse = vec![0; order.len()];
-        for (unit, &slot) in order.iter().enumerate() {
-            inverse[slot as usize] = unit as u32;
-        }
-        Some(inverse)
-    }
 }
 
 /// A validated map from logical index to place.
@@ -277,7 +231,7 @@ impl Layout {
     }
 
     /// How many elements all buffers have room for.
-    fn places(&self) -> u64 {
+    fn capacity(&self) -> u64 {
         let per_grain = match self.format {
             Format::Block(_) => self.tile.map_or(1, Tile::elements),
             _ => 1,
@@ -285,9 +239,9 @@ impl Layout {
         self.space.units * (self.space.unit_bytes / self.grain()) * per_grain
     }
 
-    /// How many places of all buffers hold no element.
+    /// How many places of all buffers hold no element; not meant for a source whose elements share places.
     pub fn padding_elements(&self) -> u64 {
-        self.places() - self.elements() * self.copies()
+        self.capacity().saturating_sub(self.elements().saturating_mul(self.copies()))
     }
 
     /// The address of a logical index in the first replica. The index must lie inside of the shape.
@@ -391,7 +345,7 @@ impl Layout {
         let mut out = self.holes();
         let parts: Vec<AxisParts> = self.axes.iter().map(|a| self.axis_parts(a)).collect::<Result<_>>()?;
         let copies = Piece { at: [0; 3], loops: self.replicas.iter().map(|r| (r.n, r.step)).collect() };
-        for k in 0..parts.len() {
+        for k in (0..parts.len()).filter(|&k| !parts[k].free.is_empty()) {
             let factors = parts.iter().enumerate().map(|(i, part)| match i.cmp(&k) {
                 std::cmp::Ordering::Less => part.used.as_slice(),
                 std::cmp::Ordering::Equal => part.free.as_slice(),
@@ -418,14 +372,14 @@ impl Layout {
             }
             _ => (1, axis.gaps()?),
         };
-        let outer: Vec<Level> = axis.cells.iter().filter(|c| c.step[2] == 0).copied().collect();
+        let outer = axis.cells.iter().filter(|c| c.step[2] == 0);
+        let all = Piece { at: [0; 3], loops: outer.map(|c| (c.n, c.step)).collect() };
+        if free.is_empty() {
+            return Ok(AxisParts { used: vec![all.clone()], free: vec![], all });
+        }
         let used = gaps(free.clone(), (axis.extent() / inner) as i64)?;
-        let all = Axis { cells: outer, ..axis.clone() };
-        Ok(AxisParts {
-            used: all.addresses(&used)?,
-            free: all.addresses(&free)?,
-            all: Piece { at: [0; 3], loops: all.cells.iter().map(|c| (c.n, c.step)).collect() },
-        })
+        let cells = Stair::nest(&all.loops);
+        Ok(AxisParts { used: addresses(&used, &cells)?, free: addresses(&free, &cells)?, all })
     }
 
     /// What lies between the cells of a strided layout: runs that no cell reaches.

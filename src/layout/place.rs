@@ -52,12 +52,17 @@ impl Layout {
     /// # Errors
     /// Where the index has another rank than the layout, or lies outside of its shape.
     pub fn locate(&self, index: &[u64]) -> Result<Vec<Place>> {
+        self.locate_each(index).map(Iterator::collect)
+    }
+
+    /// [`Layout::locate`], one replica after the other, of which a mesh may have many.
+    pub fn locate_each(&self, index: &[u64]) -> Result<impl Iterator<Item = Place>> {
         if index.len() != self.shape.len() || index.iter().zip(&self.shape).any(|(i, n)| i >= n) {
             let needed = format!("an index inside of shape {:?}", self.shape);
             return Err(Error::value("index", format!("{index:?}"), needed));
         }
         let first = self.address(index);
-        Ok(self.replica_steps().map(|by| self.place(std::array::from_fn(|k| first[k] + by[k]))).collect())
+        Ok(self.replica_steps().map(move |by| self.place(std::array::from_fn(|k| first[k] + by[k]))))
     }
 
     fn place(&self, at: Addr) -> Place {
@@ -90,7 +95,7 @@ impl Layout {
         if inside >= self.space.unit_bytes {
             return Ok(Owner::Gap);
         }
-        let unit = self.space.inverse().map_or(place, |inverse| u64::from(inverse[place as usize]));
+        let unit = self.space.unit_of(place);
         let linear = (unit * self.space.unit_bytes + inside) as i64 - self.offset;
         if self.elements() == 0 || linear < 0 {
             return Ok(Owner::Padding);

@@ -146,7 +146,7 @@ impl<const K: usize> Stair<K> {
                 if first == last {
                     return body.slice_into(lo % len, hi % len, start(first), out);
                 }
-                if lo % len != 0 {
+                if !lo.is_multiple_of(len) {
                     body.slice_into(lo % len, len, start(first), out);
                     first += 1;
                 }

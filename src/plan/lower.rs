@@ -1,8 +1,7 @@
 //! From two layouts to loop nests: join the axes, refine both staircases, cross the pieces.
 
-use std::collections::HashMap;
-
-use super::nest::{Both, Gather, Leaf, Loop, Nest, dst};
+use super::gather;
+use super::nest::{Both, Leaf, Loop, Nest, dst};
 use crate::dtype::Format;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
@@ -22,7 +21,7 @@ pub(crate) fn lower(src: &Layout, dst: &Layout) -> Result<Vec<Nest>> {
     if src.elements() > 0 {
         let moves = moves(src, dst)?;
         if matches!(dst.format(), Format::Block(_)) {
-            nests = tiles(moves, dst)?;
+            nests = gather::tiles(moves, dst)?;
         } else {
             nests = nested(moves, dst)?.into_iter().map(|p| nest(p, Leaf::Element, dst)).collect();
         }
@@ -38,7 +37,7 @@ pub(crate) fn lower(src: &Layout, dst: &Layout) -> Result<Vec<Nest>> {
     Ok(nests)
 }
 
-fn limit(nests: usize) -> Result<()> {
+pub(super) fn limit(nests: usize) -> Result<()> {
     if nests > MAX_NESTS {
         Err(Error::TooComplex { what: "the plan".into(), cap: MAX_NESTS })
     } else {
@@ -65,7 +64,7 @@ fn moves(src: &Layout, dst: &Layout) -> Result<Vec<Piece<6>>> {
         let start = std::array::from_fn(|k| if k < 3 { from[k] } else { to[k - 3] });
         let mut pieces = both.pieces(add(start, at))?;
         if matches!(dst.format(), Format::Block(_)) {
-            pieces = by_tile(pieces, dst)?;
+            pieces = gather::align(pieces, dst)?;
         }
         limit(all.len().saturating_mul(pieces.len()))?;
         let cross = |a: &Piece<6>| {
@@ -184,7 +183,7 @@ fn nest(piece: Piece<6>, leaf: Leaf, layout: &Layout) -> Nest {
 }
 
 /// Sorts loops by destination step, greatest first, and joins neighbours that chain on both sides.
-fn simplify(mut loops: Vec<Loop>, by: impl Fn(&Loop) -> i64) -> Vec<Loop> {
+pub(super) fn simplify(mut loops: Vec<Loop>, by: impl Fn(&Loop) -> i64) -> Vec<Loop> {
     loops.sort_by_key(|l| std::cmp::Reverse((by(l), l.dst()[2])));
     let mut out: Vec<Loop> = Vec::with_capacity(loops.len());
     for inner in loops {
@@ -196,170 +195,4 @@ fn simplify(mut loops: Vec<Loop>, by: impl Fn(&Loop) -> i64) -> Vec<Loop> {
         }
     }
     out
-}
-
-/// The same moves into a block format, such that each loop either goes from tile to tile or stays inside of one,
-/// and two moves reach the same tiles by the same loops or have no tile in common.
-fn by_tile(moves: Vec<Piece<6>>, layout: &Layout) -> Result<Vec<Piece<6>>> {
-    let mut moves = unmixed(moves, layout)?;
-    loop {
-        limit(moves.len())?;
-        let mut ranges: Vec<(i64, i64)> = moves.iter().map(|m| tile_range(m, layout)).collect();
-        ranges.sort_unstable();
-        if ranges.windows(2).all(|w| w[0].1 < w[1].0) {
-            return Ok(moves);
-        }
-        let common = common_loops(&moves, layout);
-        let tiles: Option<Vec<Vec<i64>>> = moves.iter().map(|m| tile_addresses(m, common, layout)).collect();
-        // Too many to compare; the verifier still sees to it that no tile is written twice.
-        let Some(tiles) = tiles else { return Ok(moves) };
-        let mut owners: HashMap<i64, Vec<usize>> = HashMap::new();
-        for (i, tiles) in tiles.iter().enumerate() {
-            tiles.iter().for_each(|&tile| owners.entry(tile).or_default().push(i));
-        }
-        let mut parts = Vec::with_capacity(moves.len());
-        for (piece, tiles) in moves.iter().zip(&tiles) {
-            let owners: Vec<&[usize]> = tiles.iter().map(|tile| owners[tile].as_slice()).collect();
-            let same =
-                |&i: &usize| piece.at[3..5] == moves[i].at[3..5] && between(piece).eq(between(&moves[i]));
-            if owners.iter().all(|o| *o == owners[0]) && !owners[0].iter().all(same) {
-                // The same tiles by other loops.
-                parts.extend(apart(piece, common, |_, _| false));
-            } else {
-                parts.extend(apart(piece, common, |i, j| owners[i] == owners[j]));
-            }
-        }
-        if parts.len() == moves.len() {
-            return Ok(parts);
-        }
-        moves = parts;
-    }
-}
-
-/// The same moves with loops that go upward from tile to tile, or stay inside of one.
-fn unmixed(moves: Vec<Piece<6>>, layout: &Layout) -> Result<Vec<Piece<6>>> {
-    let mut out = Vec::with_capacity(moves.len());
-    let mut work = moves;
-    while let Some(mut piece) = work.pop() {
-        limit(out.len() + work.len())?;
-        piece.loops.retain(|l| l.0 > 1);
-        for (n, step) in &mut piece.loops {
-            if layout.linear(dst(*step)) < 0 {
-                piece.at = add(piece.at, step.map(|s| s * (*n as i64 - 1)));
-                *step = step.map(|s| -s);
-            }
-        }
-        let mixed = |s: Both| (s[5] != 0 && (s[3], s[4]) != (0, 0)) || s[3] < 0 || s[4] < 0;
-        let Some(i) = piece.loops.iter().position(|&(_, s)| mixed(s)) else {
-            piece.loops.sort_by_key(|&(_, s)| std::cmp::Reverse(layout.linear(dst(s))));
-            out.push(piece);
-            continue;
-        };
-        let (n, step) = piece.loops.remove(i);
-        limit(n.min(1 << 32) as usize)?;
-        let turn = |k| Piece { at: add(piece.at, step.map(|s| s * k)), loops: piece.loops.clone() };
-        work.extend((0..n as i64).map(turn));
-    }
-    Ok(out)
-}
-
-/// The loops from tile to tile, outermost first, as they step through the destination.
-fn between(piece: &Piece<6>) -> impl Iterator<Item = (u64, i64, i64)> {
-    piece.loops.iter().filter(|(_, s)| s[5] == 0).map(|&(n, s)| (n, s[3], s[4]))
-}
-
-/// The first and last tile that a move reaches.
-fn tile_range(piece: &Piece<6>, layout: &Layout) -> (i64, i64) {
-    let first = layout.linear([piece.at[3], piece.at[4], 0]);
-    (
-        first,
-        between(piece)
-            .fold(first, |at, (n, unit, byte)| at + (n as i64 - 1) * layout.linear([unit, byte, 0])),
-    )
-}
-
-/// How many loops from tile to tile, outermost first, are the same in all moves and so far apart that moves can only
-/// meet within one turn.
-fn common_loops(moves: &[Piece<6>], layout: &Layout) -> usize {
-    let ranges = moves.iter().map(|m| tile_range(m, layout));
-    let first = ranges.clone().map(|r| r.0).min().unwrap_or(0);
-    let mut ends: Vec<i64> = ranges.map(|r| r.1).collect();
-    let mut common = 0;
-    while let Some(outer) = moves.first().and_then(|m| between(m).nth(common)) {
-        let step = layout.linear([outer.1, outer.2, 0]);
-        ends.iter_mut().for_each(|end| *end -= (outer.0 as i64 - 1) * step);
-        let same = moves.iter().all(|m| between(m).nth(common) == Some(outer));
-        if !same || ends.iter().any(|end| end - first >= step) {
-            break;
-        }
-        common += 1;
-    }
-    common
-}
-
-/// Every tile that a move reaches in one turn of its `common` outermost loops; `None` where they are too many.
-fn tile_addresses(piece: &Piece<6>, common: usize, layout: &Layout) -> Option<Vec<i64>> {
-    let mut tiles = vec![layout.linear([piece.at[3], piece.at[4], 0])];
-    for (n, unit, byte) in between(piece).skip(common) {
-        if tiles.len() as u64 * n > MAX_FOLLOWED {
-            return None;
-        }
-        let step = layout.linear([unit, byte, 0]);
-        tiles = tiles.iter().flat_map(|&at| (0..n as i64).map(move |k| at + k * step)).collect();
-    }
-    Some(tiles)
-}
-
-/// The outermost loop from tile to tile, behind the `common` ones, whose turns are not all alike, cut into runs that
-/// are; `alike` compares two of the tiles of [`tile_addresses`], by number.
-fn apart(piece: &Piece<6>, common: usize, alike: impl Fn(usize, usize) -> bool) -> Vec<Piece<6>> {
-    let levels: Vec<usize> =
-        (0..piece.loops.len()).filter(|&i| piece.loops[i].1[5] == 0).skip(common).collect();
-    let mut len: usize = levels.iter().map(|&i| piece.loops[i].0 as usize).product();
-    for i in levels {
-        let (n, step) = piece.loops[i];
-        len /= n as usize;
-        // All turns of loops further out are alike: the first one stands for them.
-        let same = |k: usize| (0..len).all(|t| alike((k - 1) * len + t, k * len + t));
-        let mut cuts: Vec<usize> = (1..n as usize).filter(|&k| !same(k)).collect();
-        if cuts.is_empty() {
-            continue;
-        }
-        cuts.insert(0, 0);
-        cuts.push(n as usize);
-        let part = |w: &[usize]| {
-            let mut loops = piece.loops.clone();
-            loops[i].0 = (w[1] - w[0]) as u64;
-            loops.retain(|l| l.0 > 1);
-            Piece { at: add(piece.at, step.map(|s| s * w[0] as i64)), loops }
-        };
-        return cuts.windows(2).map(part).collect();
-    }
-    vec![piece.clone()]
-}
-
-/// Moves into a block format, gathered by destination tile.
-fn tiles(moves: Vec<Piece<6>>, layout: &Layout) -> Result<Vec<Nest>> {
-    let mut nests: Vec<Nest> = Vec::new();
-    for piece in moves {
-        limit(nests.len())?;
-        let loops = piece.loops.into_iter().filter(|l| l.0 > 1).map(|(n, step)| Loop { n, step });
-        let (inner, outer): (Vec<Loop>, Vec<Loop>) = loops.partition(|l| l.step[5] != 0);
-        let mut outer = outer;
-        outer.sort_by_key(|l| std::cmp::Reverse(layout.linear(l.dst())));
-        let at = [0, 0, 0, piece.at[3], piece.at[4], 0];
-        let gather = Gather {
-            src: super::nest::src(piece.at),
-            moves: outer.iter().map(Loop::src).collect(),
-            slot: piece.at[5],
-            loops: simplify(inner, |_| 0),
-        };
-        let loops: Vec<Loop> =
-            outer.iter().map(|l| Loop { n: l.n, step: [0, 0, 0, l.step[3], l.step[4], 0] }).collect();
-        match nests.iter_mut().find(|n| n.at == at && n.loops == loops) {
-            Some(Nest { leaf: Leaf::Pack(parts), .. }) => parts.push(gather),
-            _ => nests.push(Nest::new(at, loops, Leaf::Pack(vec![gather]))),
-        }
-    }
-    Ok(nests)
 }

@@ -1,17 +1,19 @@
 //! A [`Plan`] is a conversion compiled once: loop nests with constant trip counts, proved before they run.
 
 mod explain;
+mod gather;
 mod lower;
 pub(crate) mod nest;
 mod order;
 mod verify;
 
-use kernels::{BlockCodec, BlockOptions, Cast, Isa, Kernels, Number, Rounding};
+use kernels::{BlockCodec, BlockOptions, Cast, Kernels, Number};
+pub use kernels::{Isa, Rounding};
 
 use crate::dtype::{DType, Format};
 use crate::error::{Error, Result};
 use crate::layout::{Layout, Space};
-use nest::Nest;
+use nest::{Leaf, Nest};
 pub(crate) use order::MAX_BLOCK;
 
 /// The most loops of one nest: every dimension and split of a tensor of the greatest rank.
@@ -122,13 +124,11 @@ pub struct Plan {
     pub(crate) src: Side,
     pub(crate) dst: Side,
     pub(crate) op: Op,
-    /// The fill, as one element or one tile of the destination.
+    /// The fill, as one element or one tile of the destination; empty where no tile is filled.
     pub(crate) fill: Box<[u8]>,
     /// The fill as the value that pads inside of tiles.
     pub(crate) pad: f32,
     pub(crate) kernels: &'static Kernels,
-    /// For each place of the destination the unit that lies there; none: in order.
-    pub(crate) placed: Option<Vec<u32>>,
     options: Options,
 }
 
@@ -153,17 +153,19 @@ impl Plan {
         let source = Side::new(src, &reading)?;
         let target = Side::new(dst, options)?;
         let op = operation(&source, &target, options)?;
-        let (fill, pad) = fill(&target, dst.fill())?;
         let mut nests = lower::lower(src, dst)?;
         verify::verify(&nests, src, dst)?;
+        // To pack a tile of the fill costs as much as the rest of the plan, and few plans need one.
+        let filled = target.codec.is_none() || nests.iter().any(|n| n.leaf == Leaf::Fill);
+        let (fill, pad) =
+            if filled { fill(&target, dst.fill())? } else { (Box::default(), dst.fill() as f32) };
         order::choose(&mut nests, &source, &target, op);
         if let Some(nest) = nests.iter().find(|n| n.loops.len() > MAX_LOOPS) {
             let what = format!("a nest of {} loops", nest.loops.len());
             return Err(Error::TooComplex { what, cap: MAX_LOOPS });
         }
         let kernels = kernels_for(options.isa)?;
-        let placed = target.space.inverse();
-        Ok(Plan { nests, src: source, dst: target, op, fill, pad, kernels, placed, options: *options })
+        Ok(Plan { nests, src: source, dst: target, op, fill, pad, kernels, options: *options })
     }
 
     /// Bytes of the source: all its buffers, one after another.

@@ -15,6 +15,9 @@ const SEGMENT: i64 = 4096;
 /// Bytes of a segment, and of the source lines across segments, where the source runs across them.
 const LINES: i64 = 128;
 
+/// Runs of the source at most this far apart, in bytes, are read together by the processor's own prefetch.
+const STRETCH: i64 = 512;
+
 /// The greatest block, in bytes, that is assembled at once; [`crate::run`] has this much scratch for each thread.
 pub(crate) const MAX_BLOCK: usize = 16 << 10;
 
@@ -83,41 +86,52 @@ fn element(nest: &mut Nest, src: &Side, dst: &Side, op: Op) {
     let target = if across.is_some() { LINES.max(grain) } else { SEGMENT };
     // The segment: loops from the innermost outward whose steps chain in the destination.
     let mut extent = grain;
-    let mut segment = nest.loops.len();
-    while let Some(i) = segment.checked_sub(1) {
+    while let Some(i) = nest.segment.checked_sub(1) {
         let l = nest.loops[i];
         let room = (target / extent).max(1) as u64;
         if !fits(&l) || l.step[4] != extent || Some(i) == across || room == 1 && extent > grain {
             break;
         }
-        segment = i;
+        nest.segment = i;
         nest.blocks[i] = l.n.min(room);
         extent *= nest.blocks[i] as i64;
         if nest.blocks[i] < l.n {
             break;
         }
     }
-    nest.segment = segment;
-    // Loops of a block outside of the segment: across it, or all of a tile that is unpacked once.
+    // Loops of a block outside of the segment: those that fill what the segment leaves out between its runs of the
+    // source, so that whole stretches of the source are read at once.
+    let way = |i: usize| if block { nest.loops[i].step[2].abs() } else { nest.loops[i].step[1].abs() };
+    let widest = (nest.segment..nest.loops.len()).map(way).max().unwrap_or(0);
+    let mut between: Vec<usize> = (0..nest.segment)
+        .filter(|&i| fits(&nest.loops[i]) && way(i) > 0 && (way(i) < widest || block))
+        .collect();
+    between.sort_by_key(|&i| way(i));
+    let filled: u64 =
+        between.iter().map(|&i| nest.loops[i].n).try_fold(1, u64::checked_mul).unwrap_or(u64::MAX);
+    if across.is_none() && filled > 1 && widest > STRETCH && !between.is_empty() {
+        // Shorter segments, so that a block holds more of them.
+        let shortest = nest.blocks[nest.segment + 1..].iter().product::<u64>() * grain as u64;
+        let wanted = (MAX_BLOCK as u64 / filled.min(32)).max(512) / shortest;
+        nest.blocks[nest.segment] = nest.blocks[nest.segment].min(wanted.max(1));
+        extent = (shortest * nest.blocks[nest.segment]) as i64;
+    }
     let mut bytes = extent as u64;
-    let outside = (0..segment).rev().filter(|&i| fits(&nest.loops[i]));
-    for i in outside {
-        let l = &nest.loops[i];
-        let wanted = match block {
-            true if l.step[2] != 0 => l.n,
-            _ if Some(i) == across => l.n.min((LINES / near).max(1) as u64),
-            _ => 1,
-        };
-        if wanted > 1 && bytes * wanted <= MAX_BLOCK as u64 {
-            nest.blocks[i] = wanted;
+    for i in between {
+        let room = if across.is_some() { (LINES / near).max(1) as u64 } else { u64::MAX };
+        let turns = nest.loops[i].n.min(MAX_BLOCK as u64 / bytes).min(room);
+        if turns > 1 {
+            nest.blocks[i] = turns;
             nest.packed[i] = bytes as i64;
-            bytes *= wanted;
+            bytes *= turns;
         }
     }
-    // Kernels take the two innermost loops of a block; of a transpose, the two that run along.
-    let mut inner = (0..nest.loops.len()).rev().filter(|&i| nest.blocks[i] > 1);
-    nest.cols = inner.next();
-    nest.rows = across.filter(|&i| nest.blocks[i] > 1 && Some(i) != nest.cols).or_else(|| inner.next());
+    // Kernels take the innermost loop of a block and its longest; of a transpose, the two that run along.
+    let inner = |i: &usize| nest.blocks[*i] > 1;
+    nest.cols = (0..nest.loops.len()).rev().find(inner);
+    let others = (0..nest.loops.len()).filter(|i| inner(i) && Some(*i) != nest.cols);
+    nest.rows =
+        across.filter(|i| inner(i) && Some(*i) != nest.cols).or(others.max_by_key(|&i| nest.blocks[i]));
 }
 
 /// The strides of a tile's elements in the source, if its valid elements are a corner of even rows and columns.

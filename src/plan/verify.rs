@@ -7,9 +7,11 @@
 //! - **V4** Every leaf keeps to its block: tiles start on tiles, slots stay inside of them, and the parts of
 //!   a tile do not meet.
 
+use kernels::TileShape;
+
 use super::nest::{Leaf, Nest, dst};
 use crate::error::{Error, Result};
-use crate::layout::{Layout, Space};
+use crate::layout::{Deal, Layout, Space};
 
 /// Turns of the proof; a plan of the greatest allowed size needs fewer.
 const MAX_WORK: usize = 1 << 20;
@@ -89,7 +91,8 @@ fn covers(nests: &[Nest], layout: &Layout) -> Result<()> {
             loops.push((i128::from(l.n), linear(step)));
             bytes *= i128::from(l.n);
         }
-        if unit_end >= i128::from(layout.space.units) || byte_end >= unit {
+        let below = dst(nest.at)[..2].iter().any(|&a| a < 0);
+        if below || unit_end >= i128::from(layout.space.units) || byte_end >= unit {
             return Err(refuse("V1", format!("a nest reaches unit {unit_end}, byte {byte_end}")));
         }
         volume += bytes;
@@ -194,7 +197,8 @@ fn interleaved(sets: Vec<Set>, lo: i128, hi: i128, work: &mut usize) -> Result<(
                 let in_first = ((lo + (first + 1) * period - set.at) + step - 1) / step;
                 let in_first = in_first.min(n);
                 let per = period / step;
-                let aligned = (set.at - lo).rem_euclid(period) < step;
+                // The first turn lies in the first step of a period, and so does every later first one in its own.
+                let aligned = (set.at - lo).rem_euclid(period) + set.turn().extent() <= step;
                 let part = |from: i128, n: i128| {
                     let mut loops = set.loops.clone();
                     loops[0].0 = n;
@@ -252,18 +256,22 @@ fn interleaved(sets: Vec<Set>, lo: i128, hi: i128, work: &mut usize) -> Result<(
     Ok(())
 }
 
-/// V1: no two units on one place.
+/// V1: no two units on one place. Dealing in turn is one to one if whole rounds are dealt, and if the numbers of the
+/// buffers are a permutation with its inverse.
 fn distributes(space: &Space) -> Result<()> {
-    let Some(order) = &space.order else { return Ok(()) };
-    let mut seen = vec![false; order.len()];
-    if order.len() as u64 != space.units || space.pitch_bytes < space.unit_bytes {
-        return Err(refuse("V1", format!("{} places for {} units", order.len(), space.units)));
+    let refuse = |what: String| Err(refuse("V1", what));
+    if space.pitch_bytes < space.unit_bytes {
+        return refuse(format!("units of {} bytes, {} apart", space.unit_bytes, space.pitch_bytes));
     }
-    for &slot in order.iter() {
-        match seen.get_mut(slot as usize) {
-            Some(seen) if !*seen => *seen = true,
-            _ => return Err(refuse("V1", format!("two units on place {slot}, or none"))),
-        }
+    let Some(Deal { buffers, room, numbers }) = &space.deal else { return Ok(()) };
+    if buffers.checked_mul(*room).is_none_or(|round| round == 0 || !space.units.is_multiple_of(round)) {
+        return refuse(format!("{} units dealt to {buffers} buffers of {room}", space.units));
+    }
+    let Some(numbers) = numbers else { return Ok(()) };
+    let back = |(i, n): (u32, &u32)| numbers.from.get(*n as usize) == Some(&i);
+    let all = [&numbers.to, &numbers.from].iter().all(|n| n.len() as u64 == *buffers);
+    if !all || !(0..).zip(&numbers.to).all(back) {
+        return refuse(format!("two of {buffers} buffers have one number"));
     }
     Ok(())
 }
@@ -303,21 +311,123 @@ fn keeps_blocks(nest: &Nest, layout: &Layout) -> Result<()> {
         return Err(refuse("V4", format!("a leaf starts inside of {grain} bytes")));
     }
     let Leaf::Pack(parts) = &nest.leaf else { return Ok(()) };
-    let mut slots = vec![false; layout.tile().map_or(0, |t| t.elements()) as usize];
+    let mut taken = [false; TileShape::MAX_ELEMENTS];
+    let taken = &mut taken[..layout.tile().map_or(0, |t| t.elements()) as usize];
     for part in parts {
-        let turns: u64 = part.loops.iter().map(|l| l.n).product();
-        for turn in 0..turns {
-            let mut rest = turn;
-            let mut slot = part.slot;
-            for l in part.loops.iter().rev() {
-                slot += l.step[5] * (rest % l.n) as i64;
-                rest /= l.n;
+        let steps: Vec<(u64, i64)> = part.loops.iter().map(|l| (l.n, l.step[5])).collect();
+        take(taken, part.slot, &steps)?;
+    }
+    Ok(())
+}
+
+/// Takes every slot that loops reach from `slot` on.
+fn take(taken: &mut [bool], slot: i64, loops: &[(u64, i64)]) -> Result<()> {
+    let run = match loops {
+        [] => 1,
+        [(n, 1)] => *n,
+        [(n, step), (m, 1)] if u64::try_from(*step) == Ok(*m) => n.saturating_mul(*m),
+        [(n, step), inner @ ..] => {
+            // More turns than slots meet sooner or later.
+            let turns = (0..*n as i64).take(taken.len() + 1);
+            return turns.map(|k| slot.saturating_add(k * step)).try_for_each(|at| take(taken, at, inner));
+        }
+    };
+    let end = usize::try_from(run).ok().and_then(|run| run.checked_add(usize::try_from(slot).ok()?));
+    match end.and_then(|end| taken.get_mut(slot as usize..end)) {
+        Some(run) if !run.contains(&true) => {
+            run.fill(true);
+            Ok(())
+        }
+        _ => Err(refuse("V4", format!("slots {slot} to {slot} + {run} of a tile are outside or taken"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::families::{Choices, FAMILIES, dense, memref};
+    use crate::plan::nest::Loop;
+    use crate::run::interpret;
+    use crate::target::Tensor;
+    use crate::{DType, Options, Plan};
+    use proptest::prelude::*;
+
+    /// Changes one thing about one nest. Whether bytes must be the same if the plan is still accepted: not where
+    /// another element of the source is read or another slot taken, for the proof is of places, not of values.
+    fn mutate(c: &mut Choices, nests: &mut Vec<Nest>, grain: [i64; 2]) -> bool {
+        let which = c.below(nests.len());
+        let by = c.of(&[1, -1, 2, -2, 7]);
+        let at = c.below(8);
+        let kind = c.below(8);
+        let nest = &mut nests[which];
+        let pick = |loops: &mut Vec<Loop>| -> Option<usize> { at.checked_rem(loops.len()) };
+        match kind {
+            0 => drop(nests.remove(which)),
+            1 => nests.push(nests[which].clone()),
+            2 => nest.at[4] += by * grain[1],
+            3 => nest.at[3] += by,
+            4 => {
+                if let Some(i) = pick(&mut nest.loops) {
+                    nest.loops[i].n = nest.loops[i].n.saturating_add_signed(by).max(1);
+                }
             }
-            match usize::try_from(slot).ok().and_then(|s| slots.get_mut(s)) {
-                Some(taken) if !*taken => *taken = true,
-                _ => return Err(refuse("V4", format!("slot {slot} of a tile is outside or taken"))),
+            5 => {
+                if let Some(i) = pick(&mut nest.loops) {
+                    nest.loops[i].step[c.of(&[4, 3])] += by * grain[1];
+                }
+            }
+            6 => {
+                nest.at[1] += by * grain[0];
+                if let Some(i) = pick(&mut nest.loops) {
+                    nest.loops[i].step[1] += by * grain[0];
+                }
+                return false;
+            }
+            _ => {
+                if let Leaf::Pack(parts) = &mut nest.leaf {
+                    let part = at % parts.len();
+                    match (pick(&mut parts[part].loops), c.below(3)) {
+                        (Some(i), 1) => parts[part].loops[i].step[5] += by,
+                        (Some(i), 2) => parts[part].loops[i].n += by.unsigned_abs(),
+                        _ => parts[part].slot += by,
+                    }
+                }
+                return false;
+            }
+        }
+        true
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_changed_plan_is_refused_or_the_same(
+            numbers in prop::collection::vec(any::<u32>(), 48),
+            other in prop::collection::vec(any::<u32>(), 40),
+            family in 0..FAMILIES.len(),
+        ) {
+            let (mut c, mut d) = (Choices::new(&numbers), Choices::new(&other));
+            let tensor = Tensor { dtype: c.of(&[DType::F32, DType::Bf16, DType::U8]), shape: c.shape(400) };
+            let layout = (FAMILIES[family].1)(&mut c, &tensor).and_then(|case| case.layout(&tensor).ok());
+            let Some(to) = layout.filter(|l| l.total_bytes() <= 100_000) else { return Ok(()) };
+            let from = match d.yes() {
+                true => memref(&mut d, &tensor).unwrap().layout(&tensor).unwrap(),
+                false => dense(&tensor),
+            };
+            let plan = Plan::compile(&from, &to, &Options::default()).unwrap();
+            let source: Vec<u8> = (0..plan.source_bytes()).map(|i| (i % 251) as u8).collect();
+            let expect = interpret(&plan, &source).unwrap();
+            let grain = [from.grain() as i64, to.grain() as i64];
+            for _ in 0..8 {
+                let mut changed = plan.clone();
+                let same = mutate(&mut d, &mut changed.nests, grain);
+                if verify(&changed.nests, &from, &to).is_ok() {
+                    let seen = interpret(&changed, &source).unwrap();
+                    prop_assert!(seen.writes.iter().all(|&w| w == 1), "{:?}", changed.nests);
+                    prop_assert!(!same || seen.bytes == expect.bytes, "{:?}", changed.nests);
+                }
             }
         }
     }
-    Ok(())
 }

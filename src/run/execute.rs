@@ -5,12 +5,13 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use kernels::{Cast, Number, PackArgs, TileShape, UnpackArgs, Window};
+use kernels::{Around, Cast, MAX_AROUND, Number, PackArgs, TileShape, UnpackArgs, Window};
 
+use super::clip::{View, advance};
 use super::memory::{Split, writable, written};
 use super::threads::Executor;
 use crate::error::{Error, Result};
-use crate::plan::nest::{Both, Gather, Leaf, Nest};
+use crate::plan::nest::{Both, Gather, Leaf, Loop, Nest};
 use crate::plan::{MAX_BLOCK, MAX_LOOPS, Misfit, Op, Plan, Store};
 
 /// Less than this is done on the caller's thread: handing a task over costs as much as moving some 100 KiB.
@@ -106,19 +107,35 @@ impl Plan {
     /// Where it does not, or lies outside of the destination, or a slice has the wrong length; and as
     /// [`Plan::execute`] where integers of this range do not fit.
     pub fn execute_chunk(&self, source: &[u8], range: Range<usize>, out: &mut [u8]) -> Result<()> {
+        self.execute_chunk_uninit(source, range, writable(out)).map(|_| ())
+    }
+
+    /// [`Plan::execute_chunk`] into memory that need not be initialised; gives it back initialised.
+    pub fn execute_chunk_uninit<'d>(
+        &self,
+        source: &[u8],
+        range: Range<usize>,
+        out: &'d mut [MaybeUninit<u8>],
+    ) -> Result<&'d mut [u8]> {
         self.check_source(source)?;
-        let total = self.destination_bytes();
-        let granule = self.granule().max(1);
-        let whole = |at: usize| at % granule == 0 || at == total;
-        if range.start > range.end || range.end > total || !whole(range.start) || !whole(range.end) {
-            let needed = format!("multiples of {granule} inside of 0..{total}");
-            return Err(Error::value("chunk", format!("{range:?}"), needed));
-        }
+        self.check_chunk(&range)?;
         if out.len() != range.len() {
             let (given, needed) = (out.len() as u64, range.len() as u64);
             return Err(Error::Length { what: "chunk", given, needed });
         }
-        self.outcome(self.run(source, range.start, writable(out)))
+        self.outcome(self.run(source, range.start, out))?;
+        Ok(written(out))
+    }
+
+    /// An error unless the range is one that can be produced alone.
+    pub(super) fn check_chunk(&self, range: &Range<usize>) -> Result<()> {
+        let (granule, total) = (self.granule().max(1), self.destination_bytes());
+        let whole = |at: usize| at.is_multiple_of(granule) || at == total;
+        if range.start > range.end || range.end > total || !whole(range.start) || !whole(range.end) {
+            let needed = format!("multiples of {granule} inside of 0..{total}");
+            return Err(Error::value("chunk", format!("{range:?}"), needed));
+        }
+        Ok(())
     }
 
     fn check_source(&self, source: &[u8]) -> Result<()> {
@@ -139,11 +156,6 @@ impl Plan {
         near.div_ceil(turn) * turn
     }
 
-    /// The destination half of an address, as bytes through all units in order.
-    fn linear(&self, at: Both) -> i64 {
-        at[3] * self.dst.space.unit_bytes as i64 + at[4]
-    }
-
     fn outcome(&self, misfit: Option<Misfit>) -> Result<()> {
         misfit.map_or(Ok(()), |misfit| Err(misfit.error(self.op)))
     }
@@ -158,7 +170,7 @@ impl Plan {
                 Store::Auto => self.destination_bytes() >= STREAMED,
                 store => store == Store::Streamed,
             };
-            Job { plan: self, source, out, scratch: &mut *scratch, streams }.units(begin);
+            Job { plan: self, source, out, scratch: &mut *scratch, streams }.parts(begin);
             scratch.carry.misfit
         });
         self.kernels.fence();
@@ -211,106 +223,40 @@ thread_local! {
     }));
 }
 
-/// A rectangular part of a nest.
-#[derive(Clone, Copy)]
-struct View {
-    at: Both,
-    /// The first turn of each loop of the nest.
-    first: [u64; MAX_LOOPS],
-    /// How many turns of it there are.
-    n: [u64; MAX_LOOPS],
-}
-
 impl Job<'_> {
-    /// Writes all of `out`, which begins at byte `begin` of the destination, unit by unit.
-    fn units(&mut self, begin: usize) {
+    /// Writes all of `out`, which begins at byte `begin` of the destination.
+    fn parts(&mut self, begin: usize) {
         let plan = self.plan;
-        let space = &plan.dst.space;
-        let end = begin + self.out.len();
-        if plan.placed.is_none() && space.pitch_bytes == space.unit_bytes {
-            return self.nests(begin as i64, end as i64, begin as i64);
-        }
-        let (pitch, unit) = (space.pitch_bytes as usize, space.unit_bytes as usize);
-        let mut at = begin;
-        while at < end {
-            let (place, from) = (at / pitch, at % pitch);
-            let to = pitch.min(from + end - at);
-            let which = plan.placed.as_ref().map_or(place, |p| p[place] as usize);
-            let (lo, hi) = (which * unit + from.min(unit), which * unit + to.min(unit));
-            self.nests(lo as i64, hi as i64, lo as i64 - (at - begin) as i64);
-            if to > unit {
-                let gap = from.max(unit);
-                plan.kernels.fill(&[0], self.out, at - begin + gap - from, 1, 0, to - gap);
+        for part in plan.parts(begin, begin + self.out.len()) {
+            let at = part.at - begin;
+            self.nests(part.lo, part.hi, part.lo - at as i64);
+            if part.gap > 0 {
+                let to = at + (part.hi - part.lo) as usize;
+                plan.kernels.fill(&[0], self.out, to, 1, 0, part.gap);
             }
-            at += to - from;
         }
     }
 
     /// Runs what the nests write of `lo..hi`, counted through all units; `base` is where `out` begins.
     fn nests(&mut self, lo: i64, hi: i64, base: i64) {
-        for nest in &self.plan.nests {
-            let mut view = View { at: nest.at, first: [0; MAX_LOOPS], n: [1; MAX_LOOPS] };
-            view.n.iter_mut().zip(&nest.loops).for_each(|(n, l)| *n = l.n);
-            let bytes = self.plan.dst.grain as i64;
-            let extent =
-                nest.loops.iter().fold(bytes, |e, l| e + (l.n as i64 - 1) * self.plan.linear(l.step));
-            self.clip(nest, view, 0, extent, (lo, hi), base);
-        }
-    }
-
-    /// Runs the part of a view that lies in the range. Loops before `depth` have one turn; `extent` is how far
-    /// the view reaches from its first byte. Steps nest (V1), so at most two turns of a loop are cut.
-    fn clip(&mut self, nest: &Nest, view: View, depth: usize, extent: i64, range: (i64, i64), base: i64) {
-        let (lo, hi) = range;
-        let begin = self.plan.linear(view.at);
-        if begin >= lo && begin + extent <= hi {
-            return self.rectangle(nest, view, base);
-        }
-        if begin >= hi || begin + extent <= lo || depth == nest.loops.len() {
-            return;
-        }
-        let step = self.plan.linear(nest.loops[depth].step);
-        let n = view.n[depth] as i64;
-        let inner = extent - (n - 1) * step;
-        let turns = |from: i64, n: i64| {
-            let mut part = view;
-            part.at = advance(view.at, nest.loops[depth].step, from);
-            part.first[depth] += from as u64;
-            part.n[depth] = n as u64;
-            part
-        };
-        if step == 0 {
-            return self.clip(nest, view, depth + 1, extent, range, base);
-        }
-        // Turns that meet the range, and those of them that lie inside of it.
-        let first = ((lo - begin - inner).div_euclid(step) + 1).max(0);
-        let last = (hi - 1 - begin).div_euclid(step).min(n - 1);
-        let whole = (lo - begin + step - 1).div_euclid(step).max(first);
-        let whole_last = (hi - inner - begin).div_euclid(step).min(last);
-        if whole > whole_last {
-            for i in first..=last {
-                self.clip(nest, turns(i, 1), depth + 1, inner, range, base);
-            }
-            return;
-        }
-        for i in first..whole {
-            self.clip(nest, turns(i, 1), depth + 1, inner, range, base);
-        }
-        self.rectangle(nest, turns(whole, whole_last - whole + 1), base);
-        for i in whole_last + 1..=last {
-            self.clip(nest, turns(i, 1), depth + 1, inner, range, base);
-        }
+        let plan = self.plan;
+        plan.clip(lo, hi, &mut |nest, view| self.rectangle(nest, view, base));
     }
 
     /// Runs all turns of a view, block by block.
-    fn rectangle(&mut self, nest: &Nest, view: View, base: i64) {
+    fn rectangle(&mut self, nest: &Nest, view: &View, base: i64) {
         let count = nest.loops.len();
         let mut blocks = [1; MAX_LOOPS];
         if self.streams && nest.leaf != Leaf::Fill {
             blocks[..count].copy_from_slice(&nest.blocks);
         } else {
-            // Kernels take all of their two loops.
+            // Kernels take all of their loops; where the loop order is theirs too, all that they can.
             nest.rows.iter().chain(&nest.cols).for_each(|&i| blocks[i] = view.n[i]);
+            if nest.leaf == Leaf::Element {
+                let takes = |l: &Loop| l.step[0] == 0 && l.step[3] == 0 && self.plan.src.codec.is_none();
+                let inner = nest.order.iter().rev().take_while(|&&i| takes(&nest.loops[i]));
+                inner.for_each(|&i| blocks[i] = view.n[i]);
+            }
         }
         let mut turn = [0_u64; MAX_LOOPS];
         let mut size = [1_u64; MAX_LOOPS];
@@ -507,16 +453,38 @@ fn assemble(
 ) {
     let mut to = to as i64;
     let mut turn = [0_u64; MAX_LOOPS];
+    // Loops inside of the call, as many as it takes; those outside of it are walked here.
+    let mut around = [Around::default(); MAX_AROUND];
+    let mut taken = 0;
+    let mut outside = [0; MAX_LOOPS];
+    let mut left = 0;
+    for &i in nest.order.iter().rev() {
+        let l = &nest.loops[i];
+        if size[i] == 1 || Some(i) == nest.rows || Some(i) == nest.cols {
+            continue;
+        }
+        if matches!(plan.op, Op::Copy(_)) && taken < MAX_AROUND && l.step[0] == 0 && left == 0 {
+            taken += 1;
+            around[MAX_AROUND - taken] =
+                Around { n: size[i] as usize, src: l.step[1] as isize, dst: steps(i) as isize };
+        } else {
+            outside[left] = i;
+            left += 1;
+        }
+    }
+    let around = &around[MAX_AROUND - taken..];
     loop {
-        elements(plan, source, carry, nest, at, size, out, to as usize, &steps);
-        let inner = |&i: &usize| size[i] > 1 && Some(i) != nest.rows && Some(i) != nest.cols;
-        let more = (0..nest.loops.len()).rev().filter(inner).any(|i| {
+        elements(plan, source, carry, nest, at, size, out, to as usize, &steps, around);
+        let more = outside[..left].iter().any(|&i| {
             turn[i] += 1;
             let by = if turn[i] < size[i] { 1 } else { 1 - turn[i] as i64 };
             at = advance(at, nest.loops[i].step, by);
             to += steps(i) * by;
-            turn[i] = if by == 1 { turn[i] } else { 0 };
-            by == 1
+            if turn[i] < size[i] {
+                return true;
+            }
+            turn[i] = 0;
+            false
         });
         if !more {
             return;
@@ -536,6 +504,7 @@ fn elements(
     out: &mut [MaybeUninit<u8>],
     to: usize,
     steps: &impl Fn(usize) -> i64,
+    around: &[Around],
 ) {
     let pick = |i: Option<usize>| i.map_or((1, [0; 6], 0), |i| (size[i], nest.loops[i].step, steps(i)));
     let ((rows, row, dst_row), (cols, col, dst_col)) = (pick(nest.rows), pick(nest.cols));
@@ -568,7 +537,7 @@ fn elements(
                 carry.misfit = all.fold(carry.misfit, Misfit::earlier);
             }
         }
-        (_, Op::Copy(size)) => plan.kernels.copy(size, source, from, out, to, &window(1)),
+        (_, Op::Copy(size)) => plan.kernels.copy_around(size, source, from, out, to, &window(1), around),
     }
 }
 
@@ -618,7 +587,7 @@ fn rectangle(src_at: usize, slot: i64, dst_at: usize, w: &Window, tile_cols: usi
     } else if along(w.rows, w.src_row, 1) && along(w.cols, w.src_col, line) && col0 + w.rows <= tile_cols {
         let (rows, cols, dst_row, dst_col) = (w.cols, w.rows, w.dst_col, w.dst_row);
         Some(UnpackArgs { rows, cols, dst_row, dst_col, ..args })
-    } else if w.rows == 1 && w.src_col == 1 && col0 == 0 && w.cols % tile_cols == 0 {
+    } else if w.rows == 1 && w.src_col == 1 && col0 == 0 && w.cols.is_multiple_of(tile_cols) {
         // Rows that follow one another in the destination are one loop.
         let (rows, cols) = (w.cols / tile_cols, tile_cols);
         Some(UnpackArgs { rows, cols, dst_row: w.dst_col * line, ..args })
@@ -635,30 +604,26 @@ fn unpack<'s>(
     unpacked_at: &mut Option<usize>,
     at: usize,
 ) -> &'s [u8] {
-    if let Some(codec) = plan.src.codec {
-        if *unpacked_at != Some(at) {
-            let tile = codec.tile();
-            let args = UnpackArgs {
-                tiles: 1,
-                src_at: at,
-                src_tile: 0,
-                row0: 0,
-                col0: 0,
-                rows: tile.rows(),
-                cols: tile.cols(),
-                dst_at: 0,
-                dst_tile: 0,
-                dst_row: tile.cols() as isize * 4,
-                dst_col: 4,
-            };
-            let out = writable(bytemuck::cast_slice_mut(unpacked));
-            plan.kernels.unpack(&codec, Number::F32, source, &args, out);
-            *unpacked_at = Some(at);
-        }
+    if let Some(codec) = plan.src.codec
+        && *unpacked_at != Some(at)
+    {
+        let tile = codec.tile();
+        let args = UnpackArgs {
+            tiles: 1,
+            src_at: at,
+            src_tile: 0,
+            row0: 0,
+            col0: 0,
+            rows: tile.rows(),
+            cols: tile.cols(),
+            dst_at: 0,
+            dst_tile: 0,
+            dst_row: tile.cols() as isize * 4,
+            dst_col: 4,
+        };
+        let out = writable(bytemuck::cast_slice_mut(unpacked));
+        plan.kernels.unpack(&codec, Number::F32, source, &args, out);
+        *unpacked_at = Some(at);
     }
     bytemuck::cast_slice(unpacked)
-}
-
-fn advance(at: Both, step: Both, turns: i64) -> Both {
-    std::array::from_fn(|k| at[k] + step[k] * turns)
 }

@@ -13,11 +13,11 @@ pub(super) fn writable(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
     unsafe { std::slice::from_raw_parts_mut(at, len) }
 }
 
-/// The bytes of a destination that a whole plan has written.
+/// The bytes of a destination, or of a chunk of it, that a plan has written.
 pub(super) fn written(bytes: &mut [MaybeUninit<u8>]) -> &mut [u8] {
     let (at, len) = (bytes.as_mut_ptr().cast(), bytes.len());
     // SAFETY: the same memory under the same borrow. V1: the plan's nests cover every byte of every unit, and
-    // execution zeroes the bytes between units, so each byte is initialised.
+    // execution runs all of them over the whole range and zeroes the bytes between units, so each byte is initialised.
     unsafe { std::slice::from_raw_parts_mut(at, len) }
 }
 

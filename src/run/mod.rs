@@ -1,11 +1,13 @@
 //! Running plans: fast and in parallel, element by element with every access checked, or without a plan.
 
 mod buffer;
+mod clip;
 mod execute;
 mod interpret;
 mod memory;
 mod reference;
 mod threads;
+mod window;
 
 pub use buffer::AlignedBuffer;
 pub use interpret::{Interpreted, interpret};

@@ -1,7 +1,5 @@
 //! How a tensor is handed out to the devices of a mesh.
 
-use std::sync::Arc;
-
 use super::ttnn::Orientation;
 use super::{Tensor, check_count, check_positive, check_sizes, join, volume};
 use crate::error::{Error, Result};
@@ -11,9 +9,6 @@ use crate::layout::{Layout, Parts, Space};
 
 /// The most devices of a mesh.
 pub const MAX_DEVICES: u64 = 1 << 16;
-
-/// The most units of all devices together whose order is written out.
-const MAX_ORDER: u64 = 1 << 26;
 
 /// What to do with a dimension that the devices do not divide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -377,24 +372,11 @@ fn fill(shard_shape: [u64; 2], orientation: Orientation, [rows, columns]: [u64; 
     }
 }
 
-/// The buffers of one device, for each device.
+/// The buffers of one device, for each device. What is dealt on one device is dealt so on each.
 fn spread(one: &Space, devices: u64) -> Result<Space> {
     let units = volume("the units of the mesh", [one.units, devices])?;
-    let order = match &one.order {
-        None => None,
-        Some(order) if units <= MAX_ORDER => {
-            let of = |device: u64| order.iter().map(move |&slot| (device * one.units) as u32 + slot);
-            Some((0..devices).flat_map(of).collect::<Arc<[u32]>>())
-        }
-        Some(_) => {
-            return Err(Error::TooComplex {
-                what: "the order of the mesh's units".into(),
-                cap: MAX_ORDER as usize,
-            });
-        }
-    };
     let buffers = volume("the buffers of the mesh", [one.buffers, devices])?;
-    Ok(Space { units, order, buffers, ..*one })
+    Ok(Space { units, buffers, ..one.clone() })
 }
 
 #[cfg(test)]
@@ -405,7 +387,7 @@ mod tests {
     use super::*;
     use crate::dtype::{DType, Format};
     use crate::layout::coverage::{Held, held};
-    use crate::layout::{Geometry, MAX_BYTES};
+    use crate::layout::{Deal, Geometry, MAX_BYTES};
 
     fn tensor(shape: &[u64]) -> Tensor {
         Tensor { shape: shape.to_vec(), dtype: DType::F16 }
@@ -441,7 +423,6 @@ mod tests {
         let elements: u64 = tensor.shape.iter().product();
         let deep = elements.div_ceil(3).div_ceil(2);
         let units = 2 * deep;
-        let order = (0..units as u32).map(|p| p % 2 * deep as u32 + p / 2).collect();
         let cells = vec![Level { n: units, step: [1, 0, 0] }, Level::bytes(3, 2)];
         Layout::new(Parts {
             shape: tensor.shape.clone(),
@@ -450,7 +431,7 @@ mod tests {
             axes: vec![Axis::new((0..tensor.shape.len()).collect(), 0, Stair::run(elements, [1]), cells)?],
             replicas: vec![],
             offset: 0,
-            space: Space { units, unit_bytes: 6, pitch_bytes: 8, order: Some(order), buffers: 2 },
+            space: Space { units, unit_bytes: 6, pitch_bytes: 8, deal: Deal::new(2, deep, None), buffers: 2 },
             fill: 0.0,
             geometry: Geometry::default(),
         })

@@ -1,17 +1,15 @@
 //! A physical tensor cut into shards: what `metal_layout` and the memory of TTNN have in common.
 
-use std::sync::Arc;
-
 use super::tile::levels;
 use super::volume;
 use crate::dtype::Format;
 use crate::error::{Error, Result};
 use crate::layout::axis::{Axis, Level};
 use crate::layout::stair::{Stair, compose};
-use crate::layout::{Geometry, Layout, Parts, Space, Tile, block_bytes, element_bytes};
+use crate::layout::{Deal, Geometry, Layout, Parts, Space, Tile, block_bytes, element_bytes};
 
-/// The most shards or pages that may lie out of order, because each takes an entry of a table.
-const MAX_DEALT: u64 = 1 << 24;
+/// The most cores that may lie out of order, because each takes an entry of a table.
+const MAX_DEALT: u64 = 1 << 16;
 
 /// A grid of equal shards that covers a physical tensor.
 ///
@@ -90,29 +88,21 @@ impl Sharding {
     /// as the fullest, `pitch` bytes apart.
     ///
     /// # Errors
-    /// Where there are more than 2^24 places for shards, or sizes overflow.
+    /// Where sizes overflow.
     pub(crate) fn deal(&mut self, buffers: Buffers, pitch: u64) -> Result<()> {
         let n = buffers.len();
         let room = self.shards().div_ceil(n);
         let units = volume("the number of shards", [n, room])?;
         volume("the size of all buffers", [units, pitch])?;
-        let order = match &buffers {
-            Buffers::InTurn(_) if n == 1 || room == 1 => None,
-            Buffers::InTurn(_) => {
-                check_dealt(units)?;
-                Some((0..units).map(|s| (s % n * room + s / n) as u32).collect())
-            }
-            Buffers::At(at) => {
-                check_dealt(units)?;
-                let place = |s: u64| at[(s % n) as usize] * room as u32 + (s / n) as u32;
-                Some((0..units).map(place).collect::<Arc<[u32]>>())
-            }
+        let numbers = match buffers {
+            Buffers::InTurn(_) => None,
+            Buffers::At(at) => Some(at),
         };
-        let order = order.filter(|o| !o.iter().copied().eq(0..units as u32));
+        let deal = Deal::new(n, room, numbers);
         // In order and without gaps, addresses are linear through all buffers.
-        self.dealt = order.is_some() || pitch != self.bytes;
+        self.dealt = deal.is_some() || pitch != self.bytes;
         self.space = if self.dealt {
-            Space { units, unit_bytes: self.bytes, pitch_bytes: pitch, order, buffers: n }
+            Space { units, unit_bytes: self.bytes, pitch_bytes: pitch, deal, buffers: n }
         } else {
             Space::in_order(n, units * pitch)
         };
@@ -192,10 +182,10 @@ impl Sharding {
     }
 }
 
-/// An error where a table of `places` entries would be too large; those below fit 32 bits.
-pub(crate) fn check_dealt(places: u64) -> Result<()> {
-    if places > MAX_DEALT {
-        let what = "the distribution of shards or pages".into();
+/// An error where a table of so many cores would be too large; those below fit 32 bits.
+pub(crate) fn check_dealt(cores: u64) -> Result<()> {
+    if cores > MAX_DEALT {
+        let what = "the order of the cores".into();
         return Err(Error::TooComplex { what, cap: MAX_DEALT as usize });
     }
     Ok(())

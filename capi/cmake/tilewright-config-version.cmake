@@ -1,0 +1,11 @@
+# Versions 0.y are compatible with themselves only, later ones with those of the same first number.
+set(PACKAGE_VERSION 0.1.0)
+string(REGEX MATCH "^(0\\.[0-9]+|[1-9][0-9]*)" tilewright_series "${PACKAGE_VERSION}")
+string(REGEX MATCH "^(0\\.[0-9]+|[1-9][0-9]*)" tilewright_wanted "${PACKAGE_FIND_VERSION}")
+set(PACKAGE_VERSION_COMPATIBLE FALSE)
+if(NOT PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION AND tilewright_series STREQUAL tilewright_wanted)
+    set(PACKAGE_VERSION_COMPATIBLE TRUE)
+endif()
+if(PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)
+    set(PACKAGE_VERSION_EXACT TRUE)
+endif()

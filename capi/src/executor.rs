@@ -1,0 +1,103 @@
+//! Threads of the caller: a [`tw_executor`] as an [`Executor`].
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use tilewright::run::{Executor, Inline};
+
+use crate::border::{Failure, Result, versioned};
+use crate::types::*;
+
+/// More threads than this get no more tasks.
+const MAX_THREADS: u32 = 1024;
+
+/// Runs `work` with the executor of the caller, or on the calling thread where there is none.
+///
+/// # Safety
+/// Where not NULL, `executor` is as the header says.
+pub(crate) unsafe fn with(
+    executor: *const tw_executor,
+    work: impl FnOnce(&dyn Executor) -> tilewright::Result<()>,
+) -> Result<()> {
+    if executor.is_null() {
+        return Ok(work(&Inline)?);
+    }
+    // SAFETY: passed on.
+    let executor = unsafe { versioned(executor, "executor") }?;
+    let Some(run) = executor.run else { return Err(Failure::new(TW_NULL, "executor->run is NULL")) };
+    let foreign = Foreign {
+        ctx: executor.ctx,
+        threads: executor.threads.min(MAX_THREADS),
+        run,
+        ran: Cell::new(false),
+        failure: Cell::new(None),
+    };
+    let outcome = work(&foreign);
+    if let Some(failure) = foreign.failure.take() {
+        return Err(failure);
+    }
+    // Everything else is checked before the executor is called.
+    outcome.map_err(|e| if foreign.ran.get() { Failure::new(TW_EXECUTOR, e.to_string()) } else { e.into() })
+}
+
+/// The executor of the caller, and what went wrong with it.
+struct Foreign {
+    ctx: *mut c_void,
+    threads: u32,
+    run: unsafe extern "C" fn(*mut c_void, u32, tw_task, *mut c_void) -> i32,
+    ran: Cell<bool>,
+    failure: Cell<Option<Failure>>,
+}
+
+// SAFETY: only the thread that executes the plan uses it; the tasks, which other threads run, do not see it.
+unsafe impl Sync for Foreign {}
+
+/// What `arg` of a task points to.
+struct Tasks<'a> {
+    task: &'a (dyn Fn(usize) + Sync),
+    done: AtomicUsize,
+    panicked: AtomicBool,
+}
+
+impl Executor for Foreign {
+    fn threads(&self) -> usize {
+        self.threads as usize
+    }
+
+    fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        self.ran.set(true);
+        let shared = Tasks { task, done: AtomicUsize::new(0), panicked: AtomicBool::new(false) };
+        let arg = (&raw const shared).cast_mut().cast();
+        // SAFETY: the caller's function, called as the header says. By the header no task runs after it returns, so
+        // `shared` outlives its use.
+        let status = unsafe { (self.run)(self.ctx, tasks as u32, Some(run_task), arg) };
+        let done = shared.done.load(Ordering::Acquire);
+        self.failure.set(if shared.panicked.load(Ordering::Relaxed) {
+            Some(Failure::new(TW_INTERNAL, "a defect of tilewright: a task panicked"))
+        } else if status != 0 {
+            Some(Failure::new(
+                TW_EXECUTOR,
+                format!("executor->run returned {status} after {done} of {tasks} tasks"),
+            ))
+        } else if done != tasks {
+            Some(Failure::new(TW_EXECUTOR, format!("executor->run made {done} calls for {tasks} tasks")))
+        } else {
+            None
+        });
+    }
+}
+
+/// Runs one task; the library ignores those that there are not, or that ran before.
+unsafe extern "C" fn run_task(arg: *mut c_void, index: u32) {
+    if arg.is_null() {
+        return;
+    }
+    // SAFETY: by the header `arg` is the one that was given to `run`, which has not returned yet.
+    let tasks = unsafe { &*arg.cast::<Tasks<'_>>() };
+    if catch_unwind(AssertUnwindSafe(|| (tasks.task)(index as usize))).is_err() {
+        tasks.panicked.store(true, Ordering::Relaxed);
+    }
+    tasks.done.fetch_add(1, Ordering::Release);
+}

@@ -1,0 +1,334 @@
+//! Requests: the caller's structs become descriptors, layouts and options.
+
+use tilewright::dtype::{BlockFormat, DType, Format};
+use tilewright::layout::Layout;
+use tilewright::plan::{Isa, Options, Rounding, Sen169, Store};
+use tilewright::target::metal::{Fill, MemorySpace, MetalConstructor};
+use tilewright::target::spyre::{DataFormat, SpyreLayout};
+use tilewright::target::strided::Memref;
+use tilewright::target::tile::{Element, TileShape};
+use tilewright::target::ttnn::{Memory, Orientation, PageLayout, Scheme, Ttnn};
+use tilewright::target::{MAX_RANK, Placement, Tensor};
+use tilewright::text::{self, Descriptor};
+
+use crate::border::{self, Failure, Result, bounded, versioned};
+use crate::types::*;
+
+/// What a request asks for.
+pub(crate) struct Request {
+    pub(crate) source: Layout,
+    pub(crate) destination: Layout,
+    pub(crate) options: Options,
+    /// What of the texts was ignored, one sentence each.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Reads a request of the caller.
+///
+/// # Safety
+/// Where not NULL, `request` and what it points to are as the header says.
+pub(crate) unsafe fn read(request: *const tw_request) -> Result<Request> {
+    // SAFETY: as the header says, like every pointer of a struct below.
+    let request = unsafe { versioned(request, "request") }?;
+    let Format::Plain(dtype) = format("request->dtype", request.dtype)? else {
+        return Err(Failure::value("request->dtype", request.dtype, "TW_F64 to TW_BOOL"));
+    };
+    // SAFETY: as above.
+    let shape = unsafe { bounded(request.shape, request.rank, MAX_RANK, "request->shape") }?.to_vec();
+    let tensor = Tensor { shape, dtype };
+    let mut warnings = Vec::new();
+    Ok(Request {
+        // SAFETY: as above.
+        source: unsafe { layout(request.source, "source", &tensor, &mut warnings) }?,
+        // SAFETY: as above.
+        destination: unsafe { layout(request.destination, "destination", &tensor, &mut warnings) }?,
+        options: options(&request)?,
+        warnings,
+    })
+}
+
+fn options(request: &tw_request) -> Result<Options> {
+    let flags = request.flags;
+    let known = TW_SEARCH | TW_COMPAT_UNPACK | TW_SEN169_DEEPTOOLS | TW_SATURATE;
+    if flags & !known != 0 {
+        return Err(Failure::value("request->flags", flags, format!("bits of {known}")));
+    }
+    let isa = match request.isa {
+        TW_ISA_BEST => None,
+        level => Some(
+            ISA.iter()
+                .find(|l| l.0 == level)
+                .map(|l| l.1)
+                .ok_or_else(|| Failure::value("request->isa", level, "TW_ISA_BEST to TW_ISA_V4"))?,
+        ),
+    };
+    Ok(Options {
+        rounding: pick(
+            "request->rounding",
+            request.rounding,
+            [Rounding::Host, Rounding::Device, Rounding::Truncate],
+        )?,
+        search: flags & TW_SEARCH != 0,
+        compat_unpack: flags & TW_COMPAT_UNPACK != 0,
+        sen169: if flags & TW_SEN169_DEEPTOOLS != 0 { Sen169::Deeptools } else { Sen169::Nearest },
+        saturate: flags & TW_SATURATE != 0,
+        store: pick("request->store", request.store, [Store::Auto, Store::Cached, Store::Streamed])?,
+        isa,
+    })
+}
+
+/// Instruction set levels with their numbers.
+pub(crate) const ISA: [(u32, Isa); 4] =
+    [(TW_ISA_SCALAR, Isa::Scalar), (TW_ISA_BASE, Isa::Base), (TW_ISA_V3, Isa::V3), (TW_ISA_V4, Isa::V4)];
+
+/// # Safety
+/// As [`read`].
+unsafe fn layout(
+    at: *const tw_layout,
+    what: &str,
+    tensor: &Tensor,
+    warnings: &mut Vec<String>,
+) -> Result<Layout> {
+    if at.is_null() {
+        return Ok(host(tensor).layout(tensor, &Placement::default())?);
+    }
+    // SAFETY: as above.
+    let given = unsafe { versioned(at, what) }?;
+    reserved("layout->reserved", given.reserved)?;
+    let name = |part: &str| format!("{what}->{part}");
+    // SAFETY: as above.
+    let (written, device, mesh) = unsafe {
+        (
+            border::text(given.text, &name("text"))?,
+            border::text(given.device, &name("device"))?,
+            border::text(given.mesh, &name("mesh"))?,
+        )
+    };
+    let forms = [
+        written.is_some(),
+        !given.strided.is_null(),
+        !given.ttnn.is_null(),
+        !given.metal.is_null(),
+        !given.spyre.is_null(),
+    ];
+    if forms.iter().filter(|&&form| form).count() > 1 {
+        return Err(Failure::value(what, "several forms", "one of text, strided, ttnn, metal and spyre"));
+    }
+    // SAFETY: as above.
+    let descriptor = unsafe {
+        if let Some(written) = written {
+            let parsed = text::parse(written)?;
+            warnings.extend(parsed.warnings);
+            parsed.descriptor
+        } else if !given.strided.is_null() {
+            strided(given.strided, tensor)?
+        } else if !given.ttnn.is_null() {
+            ttnn(given.ttnn)?
+        } else if !given.metal.is_null() {
+            metal(given.metal, tensor)?
+        } else if !given.spyre.is_null() {
+            spyre(given.spyre, tensor)?
+        } else {
+            host(tensor)
+        }
+    };
+    descriptor.validate()?;
+    let device = device.map(str::parse).transpose()?;
+    let mesh = mesh.map(str::parse).transpose()?;
+    // SAFETY: as above.
+    let pad_value = if given.pad_value.is_null() {
+        None
+    } else {
+        // SAFETY: as above.
+        unsafe { border::slice(given.pad_value, 1, &name("pad_value")) }?.first().copied()
+    };
+    let placement = Placement { device: device.as_ref(), mesh: mesh.as_ref(), pad_value };
+    Ok(descriptor.layout(tensor, &placement)?)
+}
+
+/// A row-major host array.
+fn host(tensor: &Tensor) -> Descriptor {
+    let Tensor { shape, dtype } = tensor.clone();
+    Descriptor::Memref(Memref { shape, dtype, strides: None, offset: 0 })
+}
+
+/// # Safety
+/// As [`read`].
+unsafe fn strided(at: *const tw_strided, tensor: &Tensor) -> Result<Descriptor> {
+    // SAFETY: as above.
+    let given = unsafe { versioned(at, "strided") }?;
+    let dtype = match given.dtype {
+        0 => tensor.dtype,
+        code => plain("strided->dtype", code)?,
+    };
+    // SAFETY: as above.
+    let strides = unsafe { bounded(given.strides, given.rank, MAX_RANK, "strided->strides") }?;
+    let strides = if given.strides.is_null() { None } else { Some(strides.to_vec()) };
+    Ok(Descriptor::Memref(Memref { shape: tensor.shape.clone(), dtype, strides, offset: given.offset }))
+}
+
+/// # Safety
+/// As [`read`].
+unsafe fn ttnn(at: *const tw_ttnn) -> Result<Descriptor> {
+    // SAFETY: as above.
+    let given = unsafe { versioned(at, "ttnn") }?;
+    // SAFETY: as above.
+    let shard = unsafe { bounded(given.shard, given.shard_rank, MAX_RANK, "ttnn->shard") }?;
+    let transpose = pick("ttnn->transpose_tile", given.transpose_tile, [false, true])?;
+    let columns_first = pick("ttnn->column_major", given.column_major, [false, true])?;
+    let layout = match given.page_layout {
+        TW_ROW_MAJOR => PageLayout::RowMajor,
+        TW_TILE => PageLayout::Tile {
+            shape: tile("ttnn->tile", given.tile_rows, given.tile_columns)?.unwrap_or(TileShape::T32X32),
+            transpose,
+        },
+        other => return Err(Failure::value("ttnn->page_layout", other, "TW_ROW_MAJOR or TW_TILE")),
+    };
+    let sharded = |scheme| Memory::Sharded {
+        scheme,
+        grid: given.grid,
+        shard: shard.to_vec(),
+        orientation: if columns_first { Orientation::ColMajor } else { Orientation::RowMajor },
+    };
+    let memory = match given.memory {
+        TW_SINGLE => Memory::Single,
+        TW_INTERLEAVED => Memory::Interleaved { banks: given.banks, alignment: given.alignment },
+        TW_HEIGHT_SHARDED => sharded(Scheme::Height),
+        TW_WIDTH_SHARDED => sharded(Scheme::Width),
+        TW_BLOCK_SHARDED => sharded(Scheme::Block),
+        TW_ND_SHARDED => sharded(Scheme::Nd),
+        other => return Err(Failure::value("ttnn->memory", other, "TW_SINGLE to TW_ND_SHARDED")),
+    };
+    Ok(Descriptor::Ttnn(Ttnn {
+        dtype: format("ttnn->format", given.format)?,
+        layout,
+        pad_value: None,
+        memory,
+    }))
+}
+
+/// # Safety
+/// As [`read`].
+unsafe fn metal(at: *const tw_metal, tensor: &Tensor) -> Result<Descriptor> {
+    // SAFETY: as above.
+    let given = unsafe { versioned(at, "metal") }?;
+    reserved("metal->reserved", given.reserved)?;
+    // SAFETY: as above.
+    let grid = unsafe { bounded(given.grid, given.grid_rank, MAX_RANK, "metal->grid") }?;
+    // SAFETY: as above.
+    let collapse = unsafe { bounded(given.collapse, given.collapse_count, MAX_RANK, "metal->collapse") }?;
+    let element = match tile("metal->tile", given.tile_rows, given.tile_columns)? {
+        Some(shape) => Element::Tile { shape, format: format("metal->format", given.format)? },
+        None => Element::Scalar(plain("metal->format", given.format)?),
+    };
+    let fill = [Fill::Undef, Fill::Zero, Fill::One, Fill::Inf, Fill::NegInf];
+    Ok(Descriptor::MetalConstructor(MetalConstructor {
+        shape: tensor.shape.clone(),
+        collapse: collapse.iter().map(|&[begin, end]| (begin, end)).collect(),
+        grid: grid.to_vec(),
+        element,
+        fill: pick("metal->fill", given.fill, fill)?,
+        memory: MemorySpace::L1,
+    }))
+}
+
+/// # Safety
+/// As [`read`].
+unsafe fn spyre(at: *const tw_spyre, tensor: &Tensor) -> Result<Descriptor> {
+    // SAFETY: as above.
+    let given = unsafe { versioned(at, "spyre") }?;
+    let Tensor { shape, dtype } = tensor.clone();
+    if given.rank == 0 {
+        return Ok(Descriptor::Spyre(SpyreLayout::Constructor { size: shape, dtype, dim_order: None }));
+    }
+    // SAFETY: as above.
+    let device_size = unsafe { bounded(given.device_size, given.rank, MAX_RANK, "spyre->device_size") }?;
+    // SAFETY: as above.
+    let stride_map = unsafe { bounded(given.stride_map, given.rank, MAX_RANK, "spyre->stride_map") }?;
+    let data_format = DataFormat::from_number(given.data_format.into());
+    let data_format = data_format
+        .ok_or_else(|| Failure::value("spyre->data_format", given.data_format, "a number of DataFormats"))?;
+    Ok(Descriptor::Spyre(SpyreLayout::Explicit {
+        device_size: device_size.to_vec(),
+        dim_map: None,
+        stride_map: Some(stride_map.to_vec()),
+        dtype: Some(data_format),
+    }))
+}
+
+/// The tile of these sizes; none where both are 0.
+fn tile(what: &str, rows: u32, columns: u32) -> Result<Option<TileShape>> {
+    if (rows, columns) == (0, 0) {
+        return Ok(None);
+    }
+    let shape = TileShape::new(rows.into(), columns.into());
+    let needed = "32, 16, 8, 4, 2 or 1 rows and 32 or 16 columns";
+    shape.map(Some).ok_or_else(|| Failure::value(what, format!("{rows}x{columns}"), needed))
+}
+
+/// The choice of a number.
+fn pick<T, const N: usize>(what: &str, number: u32, choices: [T; N]) -> Result<T> {
+    let choice = choices.into_iter().nth(number as usize);
+    choice.ok_or_else(|| Failure::value(what, number, format!("0 to {}", N - 1)))
+}
+
+fn reserved(what: &str, value: u32) -> Result<()> {
+    if value == 0 { Ok(()) } else { Err(Failure::value(what, value, 0)) }
+}
+
+/// Every element format with its number.
+const FORMATS: [(tw_format, Format); 29] = [
+    (TW_F64, Format::Plain(DType::F64)),
+    (TW_F32, Format::Plain(DType::F32)),
+    (TW_F16, Format::Plain(DType::F16)),
+    (TW_BF16, Format::Plain(DType::Bf16)),
+    (TW_F8E4M3, Format::Plain(DType::F8E4M3)),
+    (TW_F8E5M2, Format::Plain(DType::F8E5M2)),
+    (TW_I64, Format::Plain(DType::I64)),
+    (TW_I32, Format::Plain(DType::I32)),
+    (TW_I16, Format::Plain(DType::I16)),
+    (TW_I8, Format::Plain(DType::I8)),
+    (TW_U64, Format::Plain(DType::U64)),
+    (TW_U32, Format::Plain(DType::U32)),
+    (TW_U16, Format::Plain(DType::U16)),
+    (TW_U8, Format::Plain(DType::U8)),
+    (TW_BOOL, Format::Plain(DType::Bool)),
+    (TW_BFP8_B, Format::Block(BlockFormat::Bfp8B)),
+    (TW_BFP4_B, Format::Block(BlockFormat::Bfp4B)),
+    (TW_BFP2_B, Format::Block(BlockFormat::Bfp2B)),
+    (TW_BFP8_A, Format::Block(BlockFormat::Bfp8A)),
+    (TW_BFP4_A, Format::Block(BlockFormat::Bfp4A)),
+    (TW_BFP2_A, Format::Block(BlockFormat::Bfp2A)),
+    (TW_MXFP8_E4M3, Format::Block(BlockFormat::MxFp8E4M3)),
+    (TW_MXFP8_E5M2, Format::Block(BlockFormat::MxFp8E5M2)),
+    (TW_MXFP6_E3M2, Format::Block(BlockFormat::MxFp6E3M2)),
+    (TW_MXFP6_E2M3, Format::Block(BlockFormat::MxFp6E2M3)),
+    (TW_MXFP4, Format::Block(BlockFormat::MxFp4)),
+    (TW_MXINT8, Format::Block(BlockFormat::MxInt8)),
+    (TW_MXINT4, Format::Block(BlockFormat::MxInt4)),
+    (TW_MXINT2, Format::Block(BlockFormat::MxInt2)),
+];
+
+fn format(what: &str, code: tw_format) -> Result<Format> {
+    let format = FORMATS.iter().find(|f| f.0 == code).map(|f| f.1);
+    format.ok_or_else(|| Failure::value(what, code, "a number of tw_format"))
+}
+
+fn plain(what: &str, code: tw_format) -> Result<DType> {
+    match format(what, code)? {
+        Format::Plain(dtype) => Ok(dtype),
+        _ => Err(Failure::value(what, code, "TW_F64 to TW_BOOL")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_format_has_a_number() {
+        let given = |format: Format| FORMATS.iter().filter(|f| f.1 == format).count();
+        assert!(DType::all().all(|dtype| given(Format::Plain(dtype)) == 1));
+        assert!(BlockFormat::ALL.into_iter().all(|block| given(Format::Block(block)) == 1));
+    }
+}

@@ -1,0 +1,44 @@
+//! Plans of real tensors stay small: few nests, whatever the size of the tensor.
+
+use tilewright::target::strided::Memref;
+use tilewright::target::{Placement, Tensor, mesh::Mapper};
+use tilewright::text::Descriptor;
+use tilewright::{DType, Options, Plan};
+
+#[test]
+fn large_weights_are_few_nests() {
+    let mapper = Mapper::ShardTensor2dMesh { mesh_shape: [4, 8], dims: [Some(0), Some(1)] };
+    let shapes: [&[u64]; 4] = [&[131_072, 8192], &[128_256, 8192], &[50_257, 1600], &[3, 1027, 4099]];
+    for shape in shapes {
+        for mapper in [None, Some(&mapper)] {
+            let cut = |n: u64, by: u64| if mapper.is_some() { n.div_ceil(by) } else { n };
+            let local: Vec<u64> = shape.iter().zip([4, 8, 1]).map(|(&n, by)| cut(n, by)).collect();
+            if mapper.is_some() && shape.iter().zip([4, 8]).any(|(n, by)| n % by != 0) {
+                continue;
+            }
+            let dims = local.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+            let texts = [
+                format!("metal(shape=({dims}), collapse=[(0, -1)], grid=(8, 8), tile=(32, 32), dtype=bf16, oob=undef, memory=l1)"),
+                format!("metal(shape=({dims}), collapse=[(0, -1)], grid=(8, 7), tile=(32, 32), dtype=bfp_bf8, oob=undef, memory=l1)"),
+                "ttnn(dtype=bfloat16, layout=TILE)".into(),
+                "ttnn(dtype=bfloat8_b, layout=TILE)".into(),
+                "ttnn(dtype=bfloat4_b, layout=TILE, memory=INTERLEAVED, banks=12, alignment=64)".into(),
+                "ttnn(dtype=bfloat16, layout=TILE, tile=(16, 32), transpose_tile=True)".into(),
+                "ttnn(dtype=bfloat16, layout=ROW_MAJOR, memory=INTERLEAVED, banks=12, alignment=64)".into(),
+                "ttnn(dtype=bfloat8_b, layout=TILE, memory=ND_SHARDED, grid=(8, 8), shard=(1024, 1024), orientation=COL_MAJOR)".into(),
+                format!("SpyreTensorLayout(({dims}), torch.bfloat16)"),
+            ];
+            let tensor = Tensor { shape: shape.to_vec(), dtype: DType::Bf16 };
+            let memref = Memref { shape: shape.to_vec(), dtype: DType::Bf16, strides: None, offset: 0 };
+            let host = memref.to_layout(&tensor, &Placement::default()).unwrap();
+            for text in texts {
+                let placement = Placement { mesh: mapper, ..Placement::default() };
+                let layout = text.parse::<Descriptor>().unwrap().layout(&tensor, &placement).unwrap();
+                for (from, to) in [(&host, &layout), (&layout, &host)] {
+                    let plan = Plan::compile(from, to, &Options::default()).unwrap();
+                    assert!(plan.nests() <= 300, "{} nests for {text} of {shape:?}", plan.nests());
+                }
+            }
+        }
+    }
+}
