@@ -83,7 +83,7 @@
 // `tw_request.flags`: Spyre's 16-bit float as deeptools makes it, instead of to nearest.
 #define TW_SEN169_DEEPTOOLS 4
 
-// `tw_request.flags`: an integer that its destination cannot hold becomes the nearest one, instead of TW_OUT_OF_RANGE.
+// `tw_request.flags`: integers that do not fit become the nearest that does, instead of TW_OUT_OF_RANGE.
 #define TW_SATURATE 8
 
 // `tw_request.store`: past the caches where the destination is too large to stay in them.

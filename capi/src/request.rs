@@ -69,9 +69,9 @@ fn options(request: &tw_request) -> Result<Options> {
             [Rounding::Host, Rounding::Device, Rounding::Truncate],
         )?,
         search: flags & TW_SEARCH != 0,
+        saturate: flags & TW_SATURATE != 0,
         compat_unpack: flags & TW_COMPAT_UNPACK != 0,
         sen169: if flags & TW_SEN169_DEEPTOOLS != 0 { Sen169::Deeptools } else { Sen169::Nearest },
-        saturate: flags & TW_SATURATE != 0,
         store: pick("request->store", request.store, [Store::Auto, Store::Cached, Store::Streamed])?,
         isa,
     })

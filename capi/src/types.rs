@@ -132,7 +132,7 @@ pub const TW_SEARCH: u32 = 1;
 pub const TW_COMPAT_UNPACK: u32 = 2;
 /// `tw_request.flags`: Spyre's 16-bit float as deeptools makes it, instead of to nearest.
 pub const TW_SEN169_DEEPTOOLS: u32 = 4;
-/// `tw_request.flags`: an integer that its destination cannot hold becomes the nearest one, instead of TW_OUT_OF_RANGE.
+/// `tw_request.flags`: integers that do not fit become the nearest that does, instead of TW_OUT_OF_RANGE.
 pub const TW_SATURATE: u32 = 8;
 
 /// `tw_request.store`: past the caches where the destination is too large to stay in them.

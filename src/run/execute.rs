@@ -1,6 +1,5 @@
 //! The fast executor: clips the nests to a destination range, and runs each rectangular rest with kernels.
 
-use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -163,35 +162,28 @@ impl Plan {
     /// Writes the bytes of the destination from `begin` on that `out` has room for; the first value of them that
     /// does not fit.
     fn run(&self, source: &[u8], begin: usize, out: &mut [MaybeUninit<u8>]) -> Option<Misfit> {
-        let misfit = SCRATCH.with_borrow_mut(|scratch| {
-            scratch.carry.unpacked_at = None;
-            scratch.carry.misfit = None;
-            let streams = match self.options().store {
-                Store::Auto => self.destination_bytes() >= STREAMED,
-                store => store == Store::Streamed,
-            };
-            Job { plan: self, source, out, scratch: &mut *scratch, streams }.parts(begin);
-            scratch.carry.misfit
-        });
+        let streams = match self.options().store {
+            Store::Auto => self.destination_bytes() >= STREAMED,
+            store => store == Store::Streamed,
+        };
+        let carry = Carry { tiles: None, unpacked_at: None, misfit: None };
+        let mut job = Job { plan: self, source, out, streams, block: None, carry };
+        job.parts(begin);
         self.kernels.fence();
-        misfit
+        job.carry.misfit
     }
 }
 
-/// One range of the destination being written.
+/// One range of the destination being written. What it needs besides is made on the stack when it is first needed, for
+/// to clear it costs as much as to move a small tensor.
 struct Job<'a> {
     plan: &'a Plan,
     source: &'a [u8],
     out: &'a mut [MaybeUninit<u8>],
-    scratch: &'a mut Scratch,
     /// Whether segments go to the destination past the caches.
     streams: bool,
-}
-
-/// What a thread needs besides source and destination; allocated when it runs its first plan.
-struct Scratch {
     /// Segments before they are streamed.
-    block: Block,
+    block: Option<Block>,
     carry: Carry,
 }
 
@@ -201,26 +193,37 @@ struct Block([u8; MAX_BLOCK]);
 
 /// What kernel calls leave to later ones.
 struct Carry {
-    /// A tile to be packed, row by row.
-    tile: [f32; TileShape::MAX_ELEMENTS],
-    /// The last tile of the source that was unpacked, row by row.
-    unpacked: [f32; TileShape::MAX_ELEMENTS],
-    /// Where that tile begins.
+    tiles: Option<Tiles>,
+    /// Where the tile that was unpacked last begins.
     unpacked_at: Option<usize>,
     /// The first value that did not fit its destination.
     misfit: Option<Misfit>,
 }
 
-thread_local! {
-    static SCRATCH: RefCell<Box<Scratch>> = RefCell::new(Box::new(Scratch {
-        block: Block([0; MAX_BLOCK]),
-        carry: Carry {
-            tile: [0.0; TileShape::MAX_ELEMENTS],
-            unpacked: [0.0; TileShape::MAX_ELEMENTS],
-            unpacked_at: None,
-            misfit: None,
-        },
-    }));
+/// Tiles of a block format on their way, row by row.
+struct Tiles {
+    /// One to be packed.
+    tile: [f32; TileShape::MAX_ELEMENTS],
+    /// The last one of the source that was unpacked.
+    unpacked: [f32; TileShape::MAX_ELEMENTS],
+}
+
+impl Tiles {
+    fn zero() -> Tiles {
+        Tiles { tile: [0.0; TileShape::MAX_ELEMENTS], unpacked: [0.0; TileShape::MAX_ELEMENTS] }
+    }
+}
+
+impl Carry {
+    fn tiles(&mut self) -> &mut Tiles {
+        self.tiles.get_or_insert_with(Tiles::zero)
+    }
+
+    /// The tile of the source at a byte, unpacked unless it is the last one that was.
+    fn unpacked(&mut self, plan: &Plan, source: &[u8], at: usize) -> &[u8] {
+        let Tiles { unpacked, .. } = self.tiles.get_or_insert_with(Tiles::zero);
+        unpack(plan, source, unpacked, &mut self.unpacked_at, at)
+    }
 }
 
 impl Job<'_> {
@@ -270,7 +273,7 @@ impl Job<'_> {
                 Leaf::Element if self.streams => self.streamed(nest, at, &size, to),
                 Leaf::Element => {
                     let steps = |i: usize| nest.loops[i].step[4];
-                    let carry = &mut self.scratch.carry;
+                    let carry = &mut self.carry;
                     assemble(self.plan, self.source, carry, nest, at, &size, self.out, to, steps);
                 }
                 Leaf::Fill => self.fill(nest, &size, to),
@@ -312,7 +315,8 @@ impl Job<'_> {
             let from = (plan.src.space.unit_at(at[0]) + at[1]) as usize;
             return plan.kernels.stream(&self.source[from..from + len], self.out, to);
         }
-        let Scratch { block: Block(block), carry } = &mut *self.scratch;
+        let Block(block) = self.block.get_or_insert_with(|| Block([0; MAX_BLOCK]));
+        let carry = &mut self.carry;
         let steps = |i: usize| nest.packed[i];
         assemble(plan, self.source, carry, nest, at, size, writable(block), 0, steps);
         let across: u64 = size[..nest.segment].iter().product();
@@ -370,7 +374,7 @@ impl Job<'_> {
         let elements = codec.tile().elements();
         let covered: u64 = parts.iter().map(|p| p.loops.iter().map(|l| l.n).product::<u64>()).sum();
         if covered < elements as u64 {
-            self.scratch.carry.tile[..elements].fill(plan.pad);
+            self.carry.tiles().tile[..elements].fill(plan.pad);
         }
         for part in parts {
             self.gather(part, moved(part));
@@ -387,7 +391,7 @@ impl Job<'_> {
             pad: plan.pad,
             dst_tile: plan.dst.grain,
         };
-        let tile = bytemuck::cast_slice(&self.scratch.carry.tile[..elements]);
+        let tile = bytemuck::cast_slice(&self.carry.tiles().tile[..elements]);
         plan.kernels.pack(&codec, Number::F32, tile, &args, self.out, to);
     }
 
@@ -395,7 +399,8 @@ impl Job<'_> {
     fn gather(&mut self, part: &Gather, at: [i64; 3]) {
         let plan = self.plan;
         let Op::Convert(number, _) = plan.op else { return };
-        let Carry { tile, unpacked, unpacked_at, .. } = &mut self.scratch.carry;
+        let unpacked_at = &mut self.carry.unpacked_at;
+        let Tiles { tile, unpacked } = self.carry.tiles.get_or_insert_with(Tiles::zero);
         let tile = writable(bytemuck::cast_slice_mut(tile.as_mut_slice()));
         let (outer, inner) = part.loops.split_at(part.loops.len().saturating_sub(2));
         let pick = |i: usize| inner.get(i).map_or((1, [0; 6]), |l| (l.n as usize, l.step));
@@ -523,7 +528,7 @@ fn elements(
             if let Some(args) = rectangle(from, at[2], to, &w, codec.tile().cols()) {
                 return plan.kernels.unpack(&codec, into, source, &args, out);
             }
-            let tile = unpack(plan, source, &mut carry.unpacked, &mut carry.unpacked_at, from);
+            let tile = carry.unpacked(plan, source, from);
             let w = Window { src_row: w.src_row * 4, src_col: w.src_col * 4, ..w };
             plan.kernels.convert(number, into, tile, at[2] as usize * 4, out, to, &w);
         }
