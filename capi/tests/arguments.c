@@ -77,7 +77,7 @@ static void requests(void) {
     FIELD(TW_MISALIGNED, source, ODD(const tw_layout, &tiles));
     FIELD(TW_VALUE, rounding, 3);
     FIELD(TW_VALUE, rounding, UINT32_MAX);
-    FIELD(TW_VALUE, flags, 8);
+    FIELD(TW_VALUE, flags, 16);
     FIELD(TW_VALUE, isa, 5);
     FIELD(TW_VALUE, store, 3);
     const uint64_t huge[] = {UINT64_MAX, UINT64_MAX};
