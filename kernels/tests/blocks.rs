@@ -400,9 +400,7 @@ fn slots_are_the_faces_in_order() {
 fn names_lead_back() {
     for format in BlockFormat::ALL {
         assert_eq!(BlockFormat::from_name(format.name()), Some(format));
-        if let Some(name) = format.mlir_name() {
-            assert_eq!(BlockFormat::from_name(name), Some(format));
-        }
+        assert_eq!(BlockFormat::from_mlir_name(format.mlir_name()), Some(format));
     }
     assert_eq!(BlockFormat::from_name("bfp8"), None);
 }
