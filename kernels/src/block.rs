@@ -81,7 +81,7 @@ use BlockFormat::*;
 
 /// The rule of one group, by family.
 #[derive(Debug, Clone, Copy)]
-enum Rule {
+pub(crate) enum Rule {
     Bfp(Bfp),
     Mx(Element),
 }
@@ -154,7 +154,7 @@ impl BlockFormat {
     }
 
     /// How far a code is shifted inside its bits: the 6-bit floats fill theirs from the top.
-    const fn code_shift(self) -> u32 {
+    pub(crate) const fn code_shift(self) -> u32 {
         if matches!(self, MxFp6E3M2 | MxFp6E2M3) { 2 } else { 0 }
     }
 
@@ -336,12 +336,9 @@ impl BlockCodec {
         }
     }
 
-    /// The rule of one group, where it is a block float's.
-    pub(crate) const fn bfp(&self) -> Option<Bfp> {
-        match self.format.rule() {
-            Rule::Bfp(bfp) => Some(bfp),
-            Rule::Mx(_) => None,
-        }
+    /// The rule of one group.
+    pub(crate) const fn rule(&self) -> Rule {
+        self.format.rule()
     }
 
     /// Packs a tile given row-major. The rule that every vector kernel follows.
@@ -362,7 +359,7 @@ impl BlockCodec {
         let (header, body) = out.split_at_mut(self.header_bytes());
         for (g, values) in stored[..tile.len()].chunks_exact(group).enumerate() {
             let mut codes = [0; mx::BLOCK];
-            header[g] = match self.format.rule() {
+            header[g] = match self.rule() {
                 Rule::Bfp(bfp) => bfp.pack(values, &mut codes, self.options.rounding, self.options.search),
                 Rule::Mx(element) => element.pack(values, &mut codes),
             };
@@ -407,7 +404,7 @@ impl BlockCodec {
         let both = u16::from_le_bytes([body[byte], body.get(byte + 1).copied().unwrap_or(0)]);
         let code = (both >> bit) as u8 & (u8::MAX >> (8 - bits));
         let code = code >> (self.format.code_shift() - self.unused_bits());
-        match self.format.rule() {
+        match self.rule() {
             Rule::Bfp(bfp) if self.options.compat_unpack => bfp.unpack_compat(code, shared),
             Rule::Bfp(bfp) => bfp.unpack(code, shared),
             Rule::Mx(element) => element.unpack(code, shared),
