@@ -254,6 +254,56 @@ fn a_tensor_of_a_safetensors_file() {
 }
 
 #[test]
+fn numbers_are_rounded_as_asked() {
+    let place = Place::new();
+    let options = |more: &str| {
+        place.ok(&format!("convert|x.bin|--shape|1,16|--dtype|f32|--to|{BFP4}|--out|y.bin|--check{more}"));
+        let packed = read(&place.path("y.bin"));
+        (packed[0], packed[64] & 15)
+    };
+    const BFP4: &str = "ttnn(dtype=bfloat4_b, layout=TILE)";
+    // In steps of 1/4: 1.375 is half-way between 5 and 6.
+    place.put("x.bin", floats([1.375; 16]));
+    assert_eq!(options(""), (127, 6));
+    assert_eq!(options("|--rounding|device"), (127, 5));
+    place.put("x.bin", floats([1.45; 16]));
+    assert_eq!(options(""), (127, 6));
+    assert_eq!(options("|--rounding|truncate"), (127, 5));
+    // Under the exponent of 2 each 0.75 errs by 0.25; under the one below they are exact, and 2 is 1.75.
+    place.put("x.bin", floats([2.0].into_iter().chain([0.75; 15])));
+    assert_eq!(options(""), (128, 4));
+    assert_eq!(options("|--search"), (127, 7));
+    place.refused(2, "convert|x.bin|--shape|1,16|--dtype|f32|--to|memref<1x16xmxfp4>|--search|--out|z.bin");
+
+    // The library makes +0 of a code whose exponent normalising would take below 0.
+    let mut tile = vec![0; 576];
+    (tile[0], tile[64]) = (1, 1);
+    place.put("tile.bin", &tile);
+    let unpack = |more: &str| {
+        let to = "memref<1x16xf32>";
+        place.ok(&format!(
+            "convert|tile.bin|--from|{BFP4}|--shape|1,16|--dtype|f32|--to|{to}|--out|w.bin|--check{more}"
+        ));
+        read(&place.path("w.bin"))[..4].to_vec()
+    };
+    assert_eq!(unpack(""), (2_f64.powi(-128) as f32).to_le_bytes());
+    assert_eq!(unpack("|--compat-unpack"), [0; 4]);
+}
+
+#[test]
+fn integers_that_do_not_fit_are_refused_or_saturate() {
+    let place = Place::new();
+    let values = [1, -2, i64::MAX, i64::MIN];
+    place.put("x.bin", values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<_>>());
+    let command = "convert|x.bin|--shape|4|--dtype|i64|--to|memref<4xi32>|--out|y.bin";
+    let message = place.refused(2, command);
+    assert!(message.contains("9223372036854775807") && message.contains("byte 8"), "{message}");
+    place.ok(&format!("{command}|--saturate|--check"));
+    let want: Vec<u8> = [1, -2, i32::MAX, i32::MIN].iter().flat_map(|v| v.to_le_bytes()).collect();
+    assert_eq!(read(&place.path("y.bin")), want);
+}
+
+#[test]
 fn texts_come_from_files_too() {
     let place = Place::new();
     place.put("x.npy", npy("<f4", false, "2,", &floats([1.0, 2.0])));
