@@ -85,7 +85,7 @@ fn strided() -> impl Strategy<Value = (Vec<u64>, Vec<i64>, i64)> {
 }
 
 proptest! {
-    #![proptest_config(cases(120))]
+    #![proptest_config(cases(80))]
 
     #[test]
     fn strided_to_strided((shape, strides, offset) in strided(), size in 0..4_usize, flip in any::<u8>()) {
@@ -129,7 +129,7 @@ fn cases(n: u32) -> ProptestConfig {
 macro_rules! families {
     ($($name:ident: $family:literal,)*) => {
         proptest! {
-            #![proptest_config(cases(120))]
+            #![proptest_config(cases(80))]
             $(
                 #[test]
                 fn $name(numbers in numbers()) {
