@@ -5,6 +5,7 @@ mod gather;
 mod lower;
 pub(crate) mod nest;
 mod order;
+mod relayout;
 mod verify;
 
 use kernels::{BlockCodec, BlockOptions, Cast, Kernels, Number};

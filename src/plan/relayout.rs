@@ -1,0 +1,70 @@
+//! Relayouts that move nothing: another view of the same bytes.
+
+use super::nest::{Leaf, Loop, dst, src};
+use super::{Op, Plan};
+
+/// The most turns from unit to unit that are compared; a plan with more counts as one that moves.
+const MAX_TURNS: u64 = 1 << 20;
+
+impl Plan {
+    /// Whether every element lies in the source at the very byte where the destination wants it, so that a buffer of
+    /// the one layout is a buffer of the other as it is, but for padding: a grid that is only numbered differently.
+    pub fn moves_nothing(&self) -> bool {
+        if !matches!(self.op, Op::Copy(_)) || self.source_bytes() != self.destination_bytes() {
+            return false;
+        }
+        self.nests.iter().filter(|n| n.leaf == Leaf::Element).all(|nest| {
+            // Loops inside of a unit advance both sides alike; those from unit to unit are followed.
+            let (inside, across): (Vec<&Loop>, Vec<&Loop>) =
+                nest.loops.iter().partition(|l| l.step[0] == 0 && l.step[3] == 0);
+            let turns = across.iter().try_fold(1_u64, |n, l| n.checked_mul(l.n)).unwrap_or(u64::MAX);
+            let same = |turn: u64| {
+                let mut rest = turn;
+                let mut at = nest.at;
+                for l in across.iter().rev() {
+                    let digit = (rest % l.n) as i64;
+                    rest /= l.n;
+                    at = std::array::from_fn(|k| at[k] + l.step[k] * digit);
+                }
+                let (from, to) = (src(at), dst(at));
+                self.src.space.unit_at(from[0]) + from[1] == self.dst.space.unit_at(to[0]) + to[1]
+            };
+            turns <= MAX_TURNS && inside.iter().all(|l| l.src() == l.dst()) && (0..turns).all(same)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::target::device::Device;
+    use crate::target::{Placement, Tensor};
+    use crate::text::Descriptor;
+    use crate::{DType, Options, Plan};
+
+    fn plan(from: (&str, &str), to: (&str, &str)) -> Plan {
+        let tensor = Tensor { shape: vec![8, 8, 4], dtype: DType::F32 };
+        let layout = |(text, device): (&str, &str)| {
+            let device: Device = device.parse().unwrap();
+            let placement = Placement { device: Some(&device), ..Placement::default() };
+            text.parse::<Descriptor>().unwrap().layout(&tensor, &placement).unwrap()
+        };
+        Plan::compile(&layout(from), &layout(to), &Options::default()).unwrap()
+    }
+
+    #[test]
+    fn another_view_of_a_grid_moves_nothing() {
+        let square = "#tt.metal_layout<(d0, d1, d2) -> (d0, d1 * 4 + d2), undef, <8x8>, memref<1x4xf32, #tt.memory_space<l1>>>";
+        let tall = "#tt.metal_layout<(d0, d1, d2) -> (d0 * 8 + d1, d2), undef, <64x1>, memref<1x4xf32, #tt.memory_space<l1>>>";
+        let device = |grid: &str, map: &str| {
+            format!(
+                "#tt.device<workerGrid = #tt.grid<{grid}, (d0, d1) -> ({map})>, meshShape = 1, chipIds = [0]>"
+            )
+        };
+        let plain = device("8x8", "0, d0, d1");
+        let turned = device("8x8", "0, d1, d0");
+        let high = device("64x1", "0, d1 * 8 + d0 floordiv 8, d0 mod 8");
+        assert!(plan((square, &plain), (square, &plain)).moves_nothing());
+        assert!(plan((square, &plain), (tall, &high)).moves_nothing());
+        assert!(!plan((square, &plain), (square, &turned)).moves_nothing());
+    }
+}
