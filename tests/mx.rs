@@ -47,7 +47,7 @@ fn block(x: &[f32], emax: i32, magnitudes: &[f64], width: usize, two_complement:
         let code = match (v.is_sign_negative(), two_complement) {
             (false, _) => nearest,
             (true, false) => nearest | 1 << (width - 1),
-            (true, true) => (1 << width) - nearest & ((1 << width) - 1),
+            (true, true) => ((1 << width) - nearest) & ((1 << width) - 1),
         };
         for bit in 0..width {
             let at = i * width + bit;

@@ -1,10 +1,19 @@
-//! The scalar rule of block floats whose groups of 16 elements share an exponent: bfp8, bfp4 and bfp2, with
+//! Block floats whose groups of 16 elements share an exponent: bfp8, bfp4 and bfp2, with
 //! 8-bit exponents (`_b`) or 5-bit ones (`_a`).
 //!
 //! A code is a sign above `m` magnitude bits; its value is `(-1)^sign * magnitude * 2^(shared - bias - (m - 1))`.
+//!
+//! The vector code rests on arithmetic instead of shifts. With a shared exponent e in 24..=254 and S = 2^(150 - e),
+//! `trunc(x * S)` is the signed 24-bit significand of x shifted to the shared exponent, lost bits dropped; the product is
+//! exact. Adding 1.5 * 2^40 (for 7 magnitude bits) leaves the processor no place below 2^17, so it rounds as the host's
+//! rule says, ties to even, and the low bits of the sum are the signed code. Under exponent 0 (nothing but zeros and
+//! subnormals) S = 0 gives the zeros that the rule wants; other exponents, rare, take the scalar rule.
 
 use crate::block::Rounding;
+use crate::lane::Lane;
 use crate::number::{exp2, with_sign};
+use crate::pack::{Codes, Encode, Groups};
+use crate::unpack::Decode;
 
 /// Elements that share one exponent: a row of a face.
 pub(crate) const GROUP: usize = 16;
@@ -106,5 +115,170 @@ impl Bfp {
         let rebias = if self.narrow { 112 } else { 0 };
         let fraction = (magnitude << (shift + 1) & self.largest()) << (23 - self.magnitude);
         f32::from_bits(sign | (exponent + rebias) << 23 | fraction)
+    }
+}
+
+impl Bfp {
+    /// The vector code. `truncates`: whether the level has an instruction for [`f32::trunc`].
+    pub(crate) fn encode(self, rounding: Rounding, truncates: bool) -> BfpEncode {
+        BfpEncode { bfp: self, rounding, truncates }
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct BfpEncode {
+    bfp: Bfp,
+    rounding: Rounding,
+    truncates: bool,
+}
+
+impl Encode for BfpEncode {
+    const SHARING: usize = 1;
+
+    #[inline(always)]
+    fn code_bits(&self) -> usize {
+        self.bfp.magnitude as usize + 1
+    }
+
+    #[inline(always)]
+    fn confines(&self) -> bool {
+        self.bfp.narrow
+    }
+
+    /// What the 5-bit exponent makes of a number, as a binary32: it moves into 112..=143 from either side.
+    #[inline(always)]
+    fn confine(&self, bits: u32) -> u32 {
+        let magnitude = bits & !(1 << 31);
+        let confined = magnitude.clamp(112 << 23, (144 << 23) - 1);
+        if magnitude < 1 << 23 { 0 } else { confined | bits & 1 << 31 }
+    }
+
+    #[inline(always)]
+    fn scale(&self, exponent: u32) -> (u8, f32, bool) {
+        let shared = exponent.saturating_sub(if self.bfp.narrow { 112 } else { 0 });
+        let regular = exponent.wrapping_sub(24) <= 254 - 24;
+        let factor = if regular { 277_u32.wrapping_sub(exponent) << 23 } else { 0 };
+        (shared as u8, f32::from_bits(factor), regular | (exponent == 0))
+    }
+
+    #[inline(always)]
+    fn codes<L: Lane<N>, const N: usize>(
+        &self,
+        groups: &Groups<'_, N>,
+        factors: &[f32; 8],
+        codes: &mut Codes,
+    ) {
+        match (self.rounding, self.truncates) {
+            // No bit that counts is lost: one beyond the last of 11 bits is far below half a place of the code.
+            (Rounding::Host, _) if L::SHORT => self.nearest::<L, N>(groups, factors, codes, |x| x),
+            (Rounding::Host, true) => self.nearest::<L, N>(groups, factors, codes, f32::trunc),
+            (Rounding::Host, false) => self.nearest::<L, N>(groups, factors, codes, |x| x as i32 as f32),
+            (_, true) => self.cut::<L, N>(groups, factors, codes, f32::trunc),
+            (_, false) => self.cut::<L, N>(groups, factors, codes, |x| x as i32 as f32),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn by_the_rule(&self, values: &[f32], codes: &mut [u8]) -> u8 {
+        self.bfp.pack(values, codes, self.rounding, false)
+    }
+}
+
+impl BfpEncode {
+    /// Ties to even.
+    #[inline(always)]
+    fn nearest<L: Lane<N>, const N: usize>(
+        &self,
+        groups: &Groups<'_, N>,
+        factors: &[f32; 8],
+        codes: &mut Codes,
+        trunc: impl Fn(f32) -> f32,
+    ) {
+        let m = self.bfp.magnitude;
+        // 1.5 * 2^40 for m = 7, with the last place at 2^(24 - m).
+        let magic = f32::from_bits((127 + 47 - m) << 23 | 1 << 22);
+        let (largest, sign) = (self.bfp.largest() as i16, 1 << m);
+        for ((out, group), factor) in codes.iter_mut().zip(groups).zip(factors) {
+            let mut codes = [0; GROUP];
+            for (code, x) in codes.iter_mut().zip(*group) {
+                let aligned = trunc(f32::from_bits(L::widen(*x)) * factor);
+                // The low 22 bits of the magic number are 0.
+                let signed = (aligned + magic).to_bits() as i16;
+                *code = (signed.wrapping_abs().min(largest) | signed >> 15 & sign) as u8;
+            }
+            *out = codes;
+        }
+    }
+
+    /// To 7 bits, the bits below cut off (after half a place was added, on the device), and then to the format's width.
+    #[inline(always)]
+    fn cut<L: Lane<N>, const N: usize>(
+        &self,
+        groups: &Groups<'_, N>,
+        factors: &[f32; 8],
+        codes: &mut Codes,
+        trunc: impl Fn(f32) -> f32,
+    ) {
+        let m = self.bfp.magnitude;
+        let half = if self.rounding == Rounding::Device { 65536.0 } else { 0.0 };
+        let (place, width) = (f32::from_bits((127 - 17) << 23), f32::from_bits((127 + m - 7) << 23));
+        for ((codes, group), factor) in codes.iter_mut().zip(groups).zip(factors) {
+            for (code, x) in codes.iter_mut().zip(*group) {
+                let bits = L::widen(*x);
+                let aligned = trunc(f32::from_bits(bits & !(1 << 31)) * factor);
+                let seven = trunc((aligned + half) * place);
+                let seven = if seven > 127.0 { 127.0 } else { seven };
+                let magnitude = (trunc(seven * width) + 8_388_608.0).to_bits() as i16;
+                let sign = (bits >> 16) as i16 >> 15 & (1 << m);
+                *code = if magnitude == 0 { 0 } else { (magnitude | sign) as u8 };
+            }
+        }
+    }
+}
+
+impl Bfp {
+    /// The vector code. `compat`: as the device library's host code, see [`Bfp::unpack_compat`].
+    pub(crate) fn decode(self, compat: bool) -> BfpDecode {
+        BfpDecode { bfp: self, compat }
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct BfpDecode {
+    bfp: Bfp,
+    compat: bool,
+}
+
+impl Decode for BfpDecode {
+    const SHARING: usize = 1;
+
+    #[inline(always)]
+    fn scale(&self, shared: u8, _: &[u8; GROUP]) -> Option<f32> {
+        let bfp = self.bfp;
+        // The exponent field of 2^(shared - bias - (m - 1)); -5 at the least, which is a subnormal.
+        let field = i32::from(shared) + if bfp.narrow { 112 } else { 0 } - (bfp.magnitude as i32 - 1);
+        // Where normalising neither underflows nor reaches exponent 255 the library is exact; elsewhere its quirk counts.
+        let quirk = self.compat && !(7..=if bfp.narrow { 142 } else { 254 }).contains(&shared);
+        // Finite scales only, so that zero times the scale is zero.
+        let bits = if field > 0 { (field as u32) << 23 } else { 1 << (22 + field) };
+        (!quirk && field <= 254).then(|| f32::from_bits(bits))
+    }
+
+    #[inline(always)]
+    fn values(&self, codes: &[u8; GROUP], scale: f32) -> [u32; GROUP] {
+        let m = self.bfp.magnitude;
+        let mut values = [0; GROUP];
+        for (value, code) in values.iter_mut().zip(codes) {
+            let code = u32::from(*code);
+            let magnitude = (code & self.bfp.largest()) as i32 as f32;
+            *value = (magnitude * scale).to_bits() | code << (31 - m) & 1 << 31;
+        }
+        values
+    }
+
+    #[inline(always)]
+    fn by_the_rule(&self, code: u8, shared: u8) -> f32 {
+        if self.compat { self.bfp.unpack_compat(code, shared) } else { self.bfp.unpack(code, shared) }
     }
 }

@@ -4,9 +4,9 @@
 //!
 //! Bytes are those of a 32x32 tile (of 1024 elements, where there are no tiles). The range is that of finite values: the
 //! largest, and the least above 0; with a scale, the least is given as a multiple of it. "Even" and "away" are ties to even
-//! and ties away from zero, both to nearest. Sources: [T] the host code of `ttnn` 0.81.1, compared byte for byte; [D] the
-//! rule published for the device's packer (tt-metal issue 57410); [O] OCP Microscaling Formats 1.0 and OCP FP8, as [T]
-//! reads them where they leave a choice; [I] IEEE 754; [Z] the DLFloat16 paper and zDNN; [V] a public port of the vendor's
+//! and ties away from zero, both to nearest. Sources: (T) the host code of `ttnn` 0.81.1, compared byte for byte; (D) the
+//! rule published for the device's packer (tt-metal issue 57410); (O) OCP Microscaling Formats 1.0 and OCP FP8, as (T)
+//! reads them where they leave a choice; (I) IEEE 754; (Z) the DLFloat16 paper and zDNN; (V) a public port of the vendor's
 //! converter.
 //!
 //! | format | shares | bytes | range | rounding | NaN | infinity | zero | denormals | source |
@@ -34,7 +34,7 @@
 //! | mxint4 | 32: scale | 544 | 7/4 x 2^127, 2^-2 | " | 0 | largest | 0 | " | T |
 //! | mxint2 | 32: scale | 288 | 2^127, 1 | " | 0 | largest | 0 | " | T |
 //!
-//! Block floats also pack with [`Rounding::Device`] [D] and [`Rounding::Truncate`] [T]. An MX block of nothing but NaN has
+//! Block floats also pack with [`Rounding::Device`] (D) and [`Rounding::Truncate`] (T). An MX block of nothing but NaN has
 //! the scale 0xFF and reads as NaN (as 0 in the integer formats); one of infinities, NaN and zeros has the scale 0xFE.
 //! Unpacking gives the exact value, infinity where binary32 ends; see [`BlockOptions::compat_unpack`] for the library's.
 
@@ -81,7 +81,7 @@ use BlockFormat::*;
 
 /// The rule of one group, by family.
 #[derive(Debug, Clone, Copy)]
-enum Rule {
+pub(crate) enum Rule {
     Bfp(Bfp),
     Mx(Element),
 }
@@ -154,7 +154,7 @@ impl BlockFormat {
     }
 
     /// How far a code is shifted inside its bits: the 6-bit floats fill theirs from the top.
-    const fn code_shift(self) -> u32 {
+    pub(crate) const fn code_shift(self) -> u32 {
         if matches!(self, MxFp6E3M2 | MxFp6E2M3) { 2 } else { 0 }
     }
 
@@ -336,12 +336,9 @@ impl BlockCodec {
         }
     }
 
-    /// The rule of one group, where it is a block float's.
-    pub(crate) const fn bfp(&self) -> Option<Bfp> {
-        match self.format.rule() {
-            Rule::Bfp(bfp) => Some(bfp),
-            Rule::Mx(_) => None,
-        }
+    /// The rule of one group.
+    pub(crate) const fn rule(&self) -> Rule {
+        self.format.rule()
     }
 
     /// Packs a tile given row-major. The rule that every vector kernel follows.
@@ -362,7 +359,7 @@ impl BlockCodec {
         let (header, body) = out.split_at_mut(self.header_bytes());
         for (g, values) in stored[..tile.len()].chunks_exact(group).enumerate() {
             let mut codes = [0; mx::BLOCK];
-            header[g] = match self.format.rule() {
+            header[g] = match self.rule() {
                 Rule::Bfp(bfp) => bfp.pack(values, &mut codes, self.options.rounding, self.options.search),
                 Rule::Mx(element) => element.pack(values, &mut codes),
             };
@@ -407,7 +404,7 @@ impl BlockCodec {
         let both = u16::from_le_bytes([body[byte], body.get(byte + 1).copied().unwrap_or(0)]);
         let code = (both >> bit) as u8 & (u8::MAX >> (8 - bits));
         let code = code >> (self.format.code_shift() - self.unused_bits());
-        match self.format.rule() {
+        match self.rule() {
             Rule::Bfp(bfp) if self.options.compat_unpack => bfp.unpack_compat(code, shared),
             Rule::Bfp(bfp) => bfp.unpack(code, shared),
             Rule::Mx(element) => element.unpack(code, shared),

@@ -209,10 +209,7 @@ macro_rules! with_type {
 
 /// Loops that the compiler vectorises, one for each pair of types.
 #[inline(always)]
-#[allow(
-    clippy::unnecessary_fallible_conversions,
-    reason = "one body for pairs that may fail and pairs that cannot"
-)]
+#[allow(clippy::unnecessary_fallible_conversions, reason = "of some pairs of types, every value fits")]
 pub(crate) fn body(on: Casting<'_>) {
     match on.cast {
         Cast::Integer(from, to) => with_type!(from, From => with_type!(to, To => {

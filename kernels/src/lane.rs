@@ -9,10 +9,17 @@ use wide::{i16x8, u32x4};
 
 /// A format of `N` bytes an element, little-endian.
 pub(crate) trait Lane<const N: usize> {
+    /// Whether significands have at most 11 bits.
+    const SHORT: bool = N <= 2;
     /// The binary32 bits of the same value; NaN keeps sign and payload where the format has them.
     fn widen(code: [u8; N]) -> u32;
     /// The code nearest to a binary32, given by its bits.
     fn narrow(bits: u32) -> [u8; N];
+    /// The same for a number that is exact as bfloat16, or infinite.
+    #[inline(always)]
+    fn narrow_exact(bits: u32) -> [u8; N] {
+        Self::narrow(bits)
+    }
 }
 
 /// A lane whose groups can be searched for their largest magnitude by its upper 16 bits.
@@ -20,7 +27,7 @@ pub(crate) trait Peak<const N: usize>: Lane<N> {
     /// Eight numbers, none negative, of which the largest is the upper 16 bits of the group's largest magnitude.
     fn peaks(group: &[[u8; N]; 16]) -> i16x8;
     /// The exponent field, as binary32, of a magnitude with these upper 16 bits.
-    fn exponent(peak: u16) -> u8;
+    fn exponent(peak: u16) -> u32;
 }
 
 pub(crate) struct F32;
@@ -54,6 +61,11 @@ impl Lane<2> for Bf16 {
         let rounded = bits.wrapping_add(0x7FFF + (bits >> 16 & 1)) >> 16;
         let code = if bits & !SIGN > INFINITY { 0x7FC0 } else { rounded };
         (code as u16).to_le_bytes()
+    }
+
+    #[inline(always)]
+    fn narrow_exact(bits: u32) -> [u8; 2] {
+        ((bits >> 16) as u16).to_le_bytes()
     }
 }
 
@@ -124,8 +136,8 @@ impl Peak<4> for F32 {
     }
 
     #[inline(always)]
-    fn exponent(peak: u16) -> u8 {
-        (peak >> 7) as u8
+    fn exponent(peak: u16) -> u32 {
+        u32::from(peak >> 7)
     }
 }
 
@@ -136,8 +148,8 @@ impl Peak<2> for Bf16 {
     }
 
     #[inline(always)]
-    fn exponent(peak: u16) -> u8 {
-        (peak >> 7) as u8
+    fn exponent(peak: u16) -> u32 {
+        u32::from(peak >> 7)
     }
 }
 
@@ -148,8 +160,8 @@ impl Peak<2> for F16 {
     }
 
     #[inline(always)]
-    fn exponent(peak: u16) -> u8 {
-        (F16::widen(peak.to_le_bytes()) >> 23) as u8
+    fn exponent(peak: u16) -> u32 {
+        F16::widen(peak.to_le_bytes()) >> 23
     }
 }
 

@@ -1,8 +1,19 @@
-//! The scalar rule of the OCP microscaling (MX) formats: 32 elements share a power-of-two scale.
+//! The OCP microscaling (MX) formats: 32 elements share a power-of-two scale.
 //!
 //! The scale byte is E8M0 (2^(byte - 127)); an element's value is its own value times the scale.
+//!
+//! The vector code sees one format in all eight: a number of exponent E (at least a least one) is k * 2^(E - fraction)
+//! with an integer k. Adding 2^(E + 23 - fraction) leaves the processor no place below 2^(E - fraction), so it rounds as
+//! the rule says, gradual underflow included, and the low bits of the sum are k; subtracting it again decodes. The integer formats
+//! are those whose least exponent is also the largest. Dividing by the scale is exact but for results far below half the
+//! smallest element. Blocks with NaN or infinity take the scalar rule.
 
+use crate::bfp::GROUP;
+use crate::block::BlockFormat;
+use crate::lane::Lane;
 use crate::number::{Ties, exp2, finite_value, floor_log2, nearest, round_to_multiple, with_sign};
+use crate::pack::{Codes, Encode, Groups};
+use crate::unpack::Decode;
 
 /// Elements that share one scale: two rows of a face, as they are stored.
 pub(crate) const BLOCK: usize = 32;
@@ -119,5 +130,149 @@ impl Element {
                 (f64::from(extended) * exp2(2 - bits as i32) * factor) as f32
             }
         }
+    }
+}
+
+/// An element format as the vector code sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Vector {
+    element: Element,
+    /// Bits that a code takes in memory, and how far it is shifted inside them.
+    code_bits: u32,
+    position: u32,
+    /// Bits of the code: sign and magnitude, or two's complement.
+    width: u32,
+    fraction: u32,
+    bias: u32,
+    emax: u32,
+    /// The largest finite magnitude's code.
+    largest: u32,
+    /// A magnitude becomes that of the negative code, and back, by `(magnitude ^ flip) + add`, cut to the code's bits.
+    flip: u32,
+    add: u32,
+}
+
+impl Element {
+    /// The vector code of `format`, whose elements these are.
+    pub(crate) fn vector(self, format: BlockFormat) -> Vector {
+        let (width, fraction, bias, emax, largest, flip, add) = match self {
+            Element::Float { exponent, fraction, bias, emax, largest, .. } => {
+                let width = 1 + exponent + fraction;
+                (width, fraction, bias as u32, emax as u32, largest.into(), 0, 1 << (width - 1))
+            }
+            Element::Int { bits } => (bits, bits - 2, 1, 0, (1 << (bits - 1)) - 1, (1 << bits) - 1, 1),
+        };
+        let (code_bits, position) = (format.code_bits() as u32, format.code_shift());
+        Vector { element: self, code_bits, position, width, fraction, bias, emax, largest, flip, add }
+    }
+
+    const fn is_float(self) -> bool {
+        matches!(self, Element::Float { .. })
+    }
+}
+
+impl Encode for Vector {
+    const SHARING: usize = BLOCK / GROUP;
+
+    #[inline(always)]
+    fn code_bits(&self) -> usize {
+        self.code_bits as usize
+    }
+
+    #[inline(always)]
+    fn scale(&self, exponent: u32) -> (u8, f32, bool) {
+        let scale = exponent.saturating_sub(self.emax);
+        // 2^(127 - scale), subnormal for 254.
+        let factor = (254_u32.wrapping_sub(scale) << 23).max(1 << 22);
+        // Exponent field 0 may be a block of zeros, whose scale is not that of subnormals.
+        (scale as u8, f32::from_bits(factor), exponent.wrapping_sub(1) < 254)
+    }
+
+    #[inline(always)]
+    fn codes<L: Lane<N>, const N: usize>(
+        &self,
+        groups: &Groups<'_, N>,
+        factors: &[f32; 8],
+        codes: &mut Codes,
+    ) {
+        let f = self.fraction;
+        let (least, offset) = ((128 - self.bias) << 23, (128 - self.bias) << f);
+        let mask = (1 << self.code_bits) - 1;
+        for ((codes, group), factor) in codes.iter_mut().zip(groups).zip(factors) {
+            for (code, x) in codes.iter_mut().zip(*group) {
+                let bits = L::widen(*x);
+                let scaled = f32::from_bits(bits & !(1 << 31)) * factor;
+                let exponent = scaled.to_bits().max(least) & 255 << 23;
+                let anchor = exponent.wrapping_add((23 - f) << 23);
+                let multiple = (scaled + f32::from_bits(anchor)).to_bits().wrapping_sub(anchor);
+                // A normal multiple brings its hidden one along, which adds 1 to the exponent.
+                let magnitude = (exponent >> (23 - f)).wrapping_add(multiple).wrapping_sub(offset);
+                let sign = (bits as i32 >> 31) as u32;
+                let signed = (magnitude.min(self.largest) ^ sign & self.flip) + (sign & self.add);
+                *code = (signed << self.position & mask) as u8;
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn by_the_rule(&self, values: &[f32], codes: &mut [u8]) -> u8 {
+        let scale = self.element.pack(values, codes);
+        codes.iter_mut().for_each(|code| *code <<= self.position);
+        scale
+    }
+}
+
+impl Decode for Vector {
+    const SHARING: usize = BLOCK / GROUP;
+
+    #[inline(always)]
+    fn scale(&self, shared: u8, codes: &[u8; GROUP]) -> Option<f32> {
+        let mask = self.magnitude_mask() as u8;
+        let mut largest = 0;
+        for code in codes {
+            largest = largest.max(code >> self.position & mask);
+        }
+        // Under smaller scales E5M2 has values that bfloat16 rounds.
+        let holds =
+            matches!(shared, 16..=254) && (u32::from(largest) <= self.largest || !self.element.is_float());
+        holds.then(|| f32::from_bits(u32::from(shared) << 23))
+    }
+
+    #[inline(always)]
+    fn values(&self, codes: &[u8; GROUP], scale: f32) -> [u32; GROUP] {
+        let f = self.fraction;
+        let mask = self.magnitude_mask();
+        let hidden = 1 << f;
+        // The exponent field of a float's code; an integer has none.
+        let exponent = if self.element.is_float() { mask & !(hidden - 1) } else { 0 };
+        let offset = (150 - f - self.bias) << 23;
+        let mut values = [0; GROUP];
+        for (value, code) in values.iter_mut().zip(codes) {
+            let code = u32::from(*code) >> self.position;
+            let sign = (code << (32 - self.width)) as i32 >> 31;
+            let magnitude = ((code ^ sign as u32 & self.flip) + (sign as u32 & self.add)) & mask;
+            let least = (magnitude & exponent).max(hidden);
+            let anchor = (least << (23 - f)) + offset;
+            let sum = anchor + magnitude + hidden - least;
+            let exact = f32::from_bits(sum) - f32::from_bits(anchor);
+            *value = (exact * scale).to_bits() | sign as u32 & 1 << 31;
+        }
+        values
+    }
+
+    #[inline(always)]
+    fn by_the_rule(&self, code: u8, shared: u8) -> f32 {
+        let code = code >> self.position & (u8::MAX >> (8 - self.width));
+        self.element.unpack(code, shared)
+    }
+}
+
+impl Vector {
+    /// The bits of a magnitude; an integer's is as wide as its code.
+    #[inline(always)]
+    fn magnitude_mask(&self) -> u32 {
+        let bits = if self.element.is_float() { self.width - 1 } else { self.width };
+        (1 << bits) - 1
     }
 }

@@ -1,20 +1,16 @@
 //! Packing of tiles into block formats, read in place.
 //!
-//! The vector code is that of block floats with 8-bit exponents and host rounding. It rests on arithmetic instead of
-//! shifts. With a shared exponent m in 24..=254 and S = 2^(150 - m), `trunc(x * S)` is the signed 24-bit significand of x
-//! shifted to the shared exponent, lost bits dropped; the product is exact. Adding 1.5 * 2^40 (for 7 magnitude bits)
-//! leaves the processor no place below 2^17, so it rounds as the rule says, ties to even, and the low bits of the
-//! sum are the signed code. Under exponent 0 (nothing but zeros and subnormals) S = 0 gives the zeros that the rule wants; other
-//! exponents, rare, take the scalar rule.
+//! The walk over tiles, groups and packed bytes is here; what a family of formats does with a group is its [`Encode`].
 
 use std::mem::MaybeUninit;
 
-use crate::bfp::{Bfp, GROUP};
+use crate::bfp::GROUP;
+use crate::block::Rule;
 use crate::convert::read;
 use crate::lane::{Bf16, F16, F32, Lane, Peak};
 use crate::mem::{as_uninit, prefetch};
 use crate::window::tiles_lie_inside;
-use crate::{BlockCodec, Isa, Kernels, Number, Rounding, TileShape};
+use crate::{BlockCodec, Isa, Kernels, Number, TileShape};
 
 use wide::i16x8;
 
@@ -48,7 +44,7 @@ impl Kernels {
     /// Packs a row of tiles of elements of format `from` by [`BlockCodec::pack_scalar`]'s rule: each element is
     /// converted to f32 (one rounding, for f64 only), then packed. Tile t goes to byte `dst_at + t * dst_tile` of `dst`.
     ///
-    /// Fast are `bfloat8_b`, `bfloat4_b` and `bfloat2_b` with host rounding and without search from f32, bf16 and f16 with contiguous columns.
+    /// Fast are all formats without search; fastest is f32, bf16 or f16 with contiguous columns.
     ///
     /// # Panics
     /// When a byte to read lies outside `src` or a packed tile outside `dst`, `rows` or `cols` exceed the tile, or packed tiles
@@ -117,6 +113,50 @@ impl Packing<'_> {
     }
 }
 
+/// What a family of formats does with groups of 16 elements.
+///
+/// Its rule for a group depends on the group's largest magnitude: that sets the shared byte and a factor which brings the
+/// elements to where one addition rounds them. Groups for which this arithmetic fails are rare, and take the scalar rule.
+pub(crate) trait Encode: Copy {
+    /// Groups that share a byte: 1 or 2.
+    const SHARING: usize;
+
+    /// Bits of a code: 8, 4 or 2.
+    fn code_bits(&self) -> usize;
+
+    /// Whether elements are to be confined before anything else.
+    fn confines(&self) -> bool {
+        false
+    }
+
+    /// The binary32 that stands for another one, given by their bits.
+    #[inline(always)]
+    fn confine(&self, bits: u32) -> u32 {
+        bits
+    }
+
+    /// The shared byte and the factor for elements of which the largest has this binary32 exponent field, and whether
+    /// the arithmetic holds there.
+    fn scale(&self, exponent: u32) -> (u8, f32, bool);
+
+    /// The codes of groups with their factors, a byte each with nothing above the code.
+    fn codes<L: Lane<N>, const N: usize>(
+        &self,
+        groups: &Groups<'_, N>,
+        factors: &[f32; 8],
+        codes: &mut Codes,
+    );
+
+    /// The scalar rule for all elements that share a byte: the byte, and their codes.
+    fn by_the_rule(&self, values: &[f32], codes: &mut [u8]) -> u8;
+}
+
+/// Eight groups of elements of `N` bytes.
+pub(crate) type Groups<'a, const N: usize> = [&'a [[u8; N]; GROUP]; 8];
+
+/// The codes of eight groups.
+pub(crate) type Codes = [[u8; GROUP]; 8];
+
 /// Vector code where there is some, the rule for the rest.
 #[inline(always)]
 pub(crate) fn body(on: Packing<'_>) {
@@ -124,61 +164,78 @@ pub(crate) fn body(on: Packing<'_>) {
     if options.compact {
         return scalar(on);
     }
-    match on.codec.bfp() {
-        Some(bfp) if !bfp.narrow && options.rounding == Rounding::Host && !options.search => {
-            match bfp.magnitude {
-                7 => from_any::<7>(on),
-                3 => from_any::<3>(on),
-                _ => from_any::<1>(on),
-            }
+    match on.codec.rule() {
+        Rule::Bfp(_) if options.search => scalar(on),
+        Rule::Bfp(bfp) => {
+            let encode = bfp.encode(options.rounding, on.truncates);
+            tiles(on, encode);
         }
-        _ => scalar(on),
+        Rule::Mx(element) => {
+            let encode = element.vector(on.codec.format());
+            tiles(on, encode);
+        }
     }
 }
 
 #[inline(always)]
-fn from_any<const M: u32>(on: Packing<'_>) {
-    match (on.from, on.truncates) {
-        (Number::F32, true) => tiles::<F32, 4, M, true>(on),
-        (Number::F32, false) => tiles::<F32, 4, M, false>(on),
-        (Number::Bf16, true) => tiles::<Bf16, 2, M, true>(on),
-        (Number::Bf16, false) => tiles::<Bf16, 2, M, false>(on),
-        (Number::F16, true) => tiles::<F16, 2, M, true>(on),
-        (Number::F16, false) => tiles::<F16, 2, M, false>(on),
-        _ => scalar(on),
+fn tiles<E: Encode>(on: Packing<'_>, encode: E) {
+    let (args, tile) = (on.args, on.codec.tile());
+    let whole = args.rows == tile.rows() && args.cols == tile.cols();
+    let in_place = whole && !on.codec.options().transposed && !encode.confines();
+    match on.from {
+        Number::F32 if in_place && args.src_col == 4 => in_place_tiles::<E, F32, 4>(on, encode),
+        Number::Bf16 if in_place && args.src_col == 2 => in_place_tiles::<E, Bf16, 2>(on, encode),
+        Number::F16 if in_place && args.src_col == 2 => in_place_tiles::<E, F16, 2>(on, encode),
+        _ => gathered_tiles(on, encode),
     }
 }
 
 #[inline(always)]
-fn tiles<L: Peak<N>, const N: usize, const M: u32, const TRUNC: bool>(mut on: Packing<'_>) {
+fn in_place_tiles<E: Encode, L: Peak<N>, const N: usize>(mut on: Packing<'_>, encode: E) {
+    let (args, tile) = (on.args, on.codec.tile());
+    let places = places(tile, N, args.src_row);
+    for t in 0..args.tiles {
+        let (src, at) = (on.src, on.at(t));
+        let next = on.at((t + 1).min(args.tiles - 1));
+        pack_tile::<E, L, N>(encode, src, at, tile, &places, next, on.out(t));
+    }
+}
+
+/// Each tile is gathered as f32, in the rows and columns that are stored, and packed from there.
+#[inline(always)]
+fn gathered_tiles<E: Encode>(mut on: Packing<'_>, encode: E) {
     let (args, tile) = (on.args, on.codec.tile());
     let transposed = on.codec.options().transposed;
-    let groups = tile.elements() / GROUP;
-    let whole = args.rows == tile.rows() && args.cols == tile.cols();
-    if whole && !transposed && args.src_col == N as isize {
-        let places = places(tile, N, args.src_row);
-        for t in 0..args.tiles {
-            let (src, at) = (on.src, on.at(t));
-            let next = on.at((t + 1).min(args.tiles - 1));
-            encode::<L, N, M, TRUNC>(src, at, groups, &places, next, on.out(t));
-        }
-    } else {
-        // Elements (r, c) of the tile as it is stored, as f32.
-        let mut scratch = [[0; 4]; TileShape::MAX_ELEMENTS];
-        let stored = if transposed { tile.transposed().unwrap_or(tile) } else { tile };
-        scratch.fill(args.pad.to_le_bytes());
-        let places = places(stored, 4, 4 * stored.cols() as isize);
-        let (rows, cols, row, col) = match transposed {
-            true => (args.cols, args.rows, args.src_col, args.src_row),
-            false => (args.rows, args.cols, args.src_row, args.src_col),
-        };
-        for t in 0..args.tiles {
-            let (src, at) = (on.src, on.at(t));
-            for (r, line) in scratch.chunks_exact_mut(stored.cols()).take(rows).enumerate() {
-                gather::<L, N>(src, at.wrapping_add_signed(r as isize * row), col, &mut line[..cols]);
+    let stored = if transposed { tile.transposed().unwrap_or(tile) } else { tile };
+    let places = places(stored, 4, 4 * stored.cols() as isize);
+    let (rows, cols, row, col) = match transposed {
+        true => (args.cols, args.rows, args.src_col, args.src_row),
+        false => (args.rows, args.cols, args.src_row, args.src_col),
+    };
+    let mut scratch = [[0; 4]; TileShape::MAX_ELEMENTS];
+    scratch.fill(args.pad.to_le_bytes());
+    for t in 0..args.tiles {
+        let (src, at) = (on.src, on.at(t));
+        for (r, line) in scratch.chunks_exact_mut(stored.cols()).take(rows).enumerate() {
+            let (at, line) = (at.wrapping_add_signed((r as isize).wrapping_mul(row)), &mut line[..cols]);
+            match on.from {
+                Number::F32 => gather::<F32, 4>(src, at, col, line),
+                Number::Bf16 => gather::<Bf16, 2>(src, at, col, line),
+                Number::F16 => gather::<F16, 2>(src, at, col, line),
+                other => {
+                    for (c, to) in line.iter_mut().enumerate() {
+                        let at = at.wrapping_add_signed((c as isize).wrapping_mul(col));
+                        *to = (other.convert(Number::F32, read(other, src, at)) as u32).to_le_bytes();
+                    }
+                }
             }
-            encode::<F32, 4, M, TRUNC>(scratch.as_flattened(), 0, groups, &places, 0, on.out(t));
         }
+        if encode.confines() {
+            for code in &mut scratch {
+                *code = encode.confine(u32::from_le_bytes(*code)).to_le_bytes();
+            }
+        }
+        pack_tile::<E, F32, 4>(encode, scratch.as_flattened(), 0, stored, &places, 0, on.out(t));
     }
 }
 
@@ -190,7 +247,7 @@ fn gather<L: Lane<N>, const N: usize>(src: &[u8], at: usize, col: isize, line: &
         line.iter_mut().zip(run).for_each(|(to, from)| *to = L::widen(*from).to_le_bytes());
     } else {
         for (c, to) in line.iter_mut().enumerate() {
-            let at = at.wrapping_add_signed(c as isize * col);
+            let at = at.wrapping_add_signed((c as isize).wrapping_mul(col));
             let element = src[at..].first_chunk().expect("an element of a checked window");
             *to = L::widen(*element).to_le_bytes();
         }
@@ -207,23 +264,25 @@ fn places(tile: TileShape, size: usize, row: isize) -> [[isize; 8]; MAX_GROUPS /
     let mut places = [[0; 8]; MAX_GROUPS / 8];
     for r in 0..tile.rows() {
         for c in (0..tile.cols()).step_by(GROUP) {
-            places.as_flattened_mut()[tile.slot(r, c) / GROUP] = r as isize * row + (c * size) as isize;
+            places.as_flattened_mut()[tile.slot(r, c) / GROUP] =
+                (r as isize).wrapping_mul(row).wrapping_add((c * size) as isize);
         }
     }
     places
 }
 
-/// Packs one whole tile of `groups` groups with contiguous columns, its groups at `places` from byte `at`; asks for the
-/// lines of the tile at `next` meanwhile.
+/// Packs one whole tile with contiguous columns, its groups at `places` from byte `at`; asks for the lines of the tile at
+/// `next` meanwhile.
 ///
 /// Eight groups at a time: their exponents, then, while they are in L1, their codes. More would not stay there
 /// when rows are a power of two apart. Loops here, not `array::map` or `from_fn`: those may not be inlined, and then lose
 /// the level's instructions.
 #[inline(always)]
-fn encode<L: Peak<N>, const N: usize, const M: u32, const TRUNC: bool>(
+fn pack_tile<E: Encode, L: Peak<N>, const N: usize>(
+    encode: E,
     src: &[u8],
     at: usize,
-    groups: usize,
+    tile: TileShape,
     places: &[[isize; 8]; MAX_GROUPS / 8],
     next: usize,
     out: &mut [MaybeUninit<u8>],
@@ -231,80 +290,70 @@ fn encode<L: Peak<N>, const N: usize, const M: u32, const TRUNC: bool>(
     let group = |place: isize| -> &[[u8; N]; GROUP] {
         src[at.wrapping_add_signed(place)..][..GROUP * N].as_chunks().0.try_into().expect("a group")
     };
-    let (header, codes) = out.split_at_mut(groups.next_multiple_of(16));
-    let size = GROUP * (M as usize + 1) / 8;
+    let shares = tile.elements() / (GROUP * E::SHARING);
+    let (header, codes) = out.split_at_mut(shares.next_multiple_of(16));
+    let size = GROUP * encode.code_bits() / 8;
 
-    let mut exponents = [[0; 8]; MAX_GROUPS / 8];
-    for ((codes, exponents), places) in codes.chunks_mut(8 * size).zip(&mut exponents).zip(places) {
+    // Of each group the byte that it shares.
+    let mut shared = [[0; 8]; MAX_GROUPS / 8];
+    for ((codes, shared), places) in codes.chunks_mut(8 * size).zip(&mut shared).zip(places) {
+        let mut groups = [&[[0; N]; GROUP]; 8];
+        for (here, &place) in groups.iter_mut().zip(places) {
+            *here = group(place);
+            prefetch(src, next.wrapping_add_signed(place));
+        }
         let mut rows = [i16x8::ZERO; 8];
-        for (row, &place) in rows.iter_mut().zip(places) {
-            *row = L::peaks(group(place));
+        for (row, group) in rows.iter_mut().zip(groups) {
+            *row = L::peaks(group);
         }
         let mut peaks = i16x8::ZERO;
         for column in i16x8::transpose(rows) {
             peaks = peaks.max(column);
         }
-        let peaks = peaks.to_array();
-        let mut scales = [0.0; 8];
-        let mut all_regular = true;
-        for ((scale, exponent), peak) in scales.iter_mut().zip(&mut *exponents).zip(peaks) {
+        let mut exponents = [0; 8];
+        for (exponent, peak) in exponents.iter_mut().zip(peaks.to_array()) {
             *exponent = L::exponent(peak as u16);
-            let regular = matches!(exponent, 24..=254);
-            *scale = f32::from_bits(if regular { 277u32.wrapping_sub((*exponent).into()) << 23 } else { 0 });
-            all_regular &= regular | (*exponent == 0);
         }
-        let mut bytes = [[0; GROUP]; 8];
-        for ((codes, &place), scale) in bytes.iter_mut().zip(places).zip(scales) {
-            prefetch(src, next.wrapping_add_signed(place));
-            *codes = codes_of::<L, N, M, TRUNC>(group(place), scale);
-        }
-        if !all_regular {
-            for ((codes, &place), exponent) in bytes.iter_mut().zip(places).zip(exponents) {
-                if matches!(exponent, 1..24 | 255) {
-                    *codes = by_the_rule::<L, N, M>(group(place));
-                }
+        if E::SHARING == 2 {
+            for pair in exponents.as_chunks_mut::<2>().0 {
+                *pair = [pair[0].max(pair[1]); 2];
             }
         }
-        store::<M>(bytes.as_flattened(), codes);
+        let (mut factors, mut holds) = ([0.0; 8], [false; 8]);
+        for i in 0..8 {
+            (shared[i], factors[i], holds[i]) = encode.scale(exponents[i]);
+        }
+        let mut bytes = [[0; GROUP]; 8];
+        encode.codes::<L, N>(&groups, &factors, &mut bytes);
+        if holds != [true; 8] {
+            let sharing = |i: usize| i..i + E::SHARING;
+            for i in (0..8).step_by(E::SHARING).filter(|&i| !holds[i]) {
+                let mut values = [[0.0; GROUP]; 2];
+                for (values, group) in values.iter_mut().zip(&groups[sharing(i)]) {
+                    for (value, code) in values.iter_mut().zip(*group) {
+                        *value = f32::from_bits(L::widen(*code));
+                    }
+                }
+                let values = &values.as_flattened()[..GROUP * E::SHARING];
+                shared[i] = encode.by_the_rule(values, bytes[sharing(i)].as_flattened_mut());
+            }
+        }
+        store(encode.code_bits(), bytes.as_flattened(), codes);
     }
-    exponents.as_flattened_mut()[groups..].fill(0);
-    header.copy_from_slice(as_uninit(&exponents.as_flattened()[..header.len()]));
-}
-
-/// The codes of a group, a byte each, where the shared exponent's scale is 2^(150 - exponent); 0 makes zeros.
-#[inline(always)]
-fn codes_of<L: Lane<N>, const N: usize, const M: u32, const TRUNC: bool>(
-    group: &[[u8; N]; GROUP],
-    scale: f32,
-) -> [u8; GROUP] {
-    // 1.5 * 2^40 for M = 7, with the last place at 2^(24 - M).
-    let magic = f32::from_bits((127 + 47 - M) << 23 | 1 << 22);
-    let largest = (1 << M) - 1;
-    let mut codes = [0; GROUP];
-    for (code, x) in codes.iter_mut().zip(group) {
-        let scaled = f32::from_bits(L::widen(*x)) * scale;
-        let aligned = if TRUNC { scaled.trunc() } else { scaled as i32 as f32 };
-        let signed = (aligned + magic).to_bits().wrapping_sub(magic.to_bits()) as i32;
-        *code = (signed.abs().min(largest) | signed >> 31 & (1 << M)) as u8;
+    let shared = shared.as_flattened();
+    let (used, rest) = header.split_at_mut(shares);
+    for (byte, shared) in used.iter_mut().zip(shared.chunks_exact(E::SHARING)) {
+        byte.write(shared[0]);
     }
-    codes
+    rest.fill(MaybeUninit::new(0));
 }
 
-#[cold]
-#[inline(never)]
-fn by_the_rule<L: Lane<N>, const N: usize, const M: u32>(group: &[[u8; N]; GROUP]) -> [u8; GROUP] {
-    let values = group.map(|code| f32::from_bits(L::widen(code)));
-    let mut codes = [0; GROUP];
-    Bfp { magnitude: M, narrow: false }.pack(&values, &mut codes, Rounding::Host, false);
-    codes
-}
-
-/// Puts codes of M + 1 bits side by side, the first in the lowest bits, until `out` is full.
+/// Puts codes side by side, the first in the lowest bits, until `out` is full.
 #[inline(always)]
-fn store<const M: u32>(codes: &[u8], out: &mut [MaybeUninit<u8>]) {
-    match M {
-        7 => out.copy_from_slice(&as_uninit(codes)[..out.len()]),
-        3 => {
+fn store(bits: usize, codes: &[u8], out: &mut [MaybeUninit<u8>]) {
+    match bits {
+        8 => out.copy_from_slice(&as_uninit(codes)[..out.len()]),
+        4 => {
             for (out, pair) in out.iter_mut().zip(codes.as_chunks::<2>().0) {
                 let w = u16::from_le_bytes(*pair);
                 out.write((w | w >> 4) as u8);
@@ -344,7 +393,7 @@ pub(crate) fn scalar(mut on: Packing<'_>) {
 pub(crate) mod sweep {
     use super::*;
     use crate::mem::assume_written;
-    use crate::{BlockFormat, BlockOptions};
+    use crate::{BlockFormat, BlockOptions, Rounding};
 
     /// A small generator (xorshift64*) whose state is printed when a case fails.
     #[derive(Debug)]
@@ -465,7 +514,7 @@ pub(crate) mod sweep {
                 );
             }
         }
-        for format in [BlockFormat::Bfp8B, BlockFormat::Bfp4B, BlockFormat::Bfp2B] {
+        for format in BlockFormat::ALL {
             let codec = BlockCodec::new(format, TileShape::DEFAULT, BlockOptions::default()).unwrap();
             for from in [Number::F32, Number::Bf16, Number::F16] {
                 let tiles = if cfg!(miri) { 1 } else { 100 };

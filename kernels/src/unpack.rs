@@ -1,8 +1,11 @@
 //! Unpacking of tiles from block formats, written in place.
+//!
+//! The walk over tiles, groups and elements is here; what a family of formats does with a group is its [`Decode`].
 
 use std::mem::MaybeUninit;
 
-use crate::bfp::{Bfp, GROUP};
+use crate::bfp::GROUP;
+use crate::block::Rule;
 use crate::convert::write;
 use crate::lane::{Bf16, F16, F32, Lane};
 use crate::window::tiles_lie_inside;
@@ -42,7 +45,7 @@ impl Kernels {
     /// Unpacks the rectangle of each tile by [`BlockCodec::unpack_scalar`]'s rule; each value is then converted from f32 to format `to`.
     /// No other byte of `dst` is touched.
     ///
-    /// Fast are block floats to f32, bf16 and f16.
+    /// Fast are f32, bf16 and f16; fastest where columns are contiguous and whole groups are wanted.
     ///
     /// # Panics
     /// When a tile lies outside `src`, a byte to write outside `dst`, the rectangle outside of the tile, or `dst` is too
@@ -115,163 +118,150 @@ impl<'a> Unpacking<'a> {
     }
 }
 
+/// What a family of formats does with a group of 16 codes.
+pub(crate) trait Decode: Copy {
+    /// Groups that share a byte: 1 or 2.
+    const SHARING: usize;
+
+    /// The scale under which the arithmetic of [`Decode::values`] holds for these codes; `None` where the scalar rule is
+    /// needed. Bits above a code count for nothing.
+    fn scale(&self, shared: u8, codes: &[u8; GROUP]) -> Option<f32>;
+
+    /// The values of a group, as binary32 bits. Each is exact as bfloat16, too large (infinite), or 0.
+    fn values(&self, codes: &[u8; GROUP], scale: f32) -> [u32; GROUP];
+
+    /// The value of a code by the scalar rule.
+    fn by_the_rule(&self, code: u8, shared: u8) -> f32;
+}
+
 /// Vector code where there is some, the rule for the rest.
 #[inline(always)]
 pub(crate) fn body(on: Unpacking<'_>) {
     if on.codec.options().compact {
         return scalar(on);
     }
-    match on.codec.bfp() {
-        Some(bfp) => match bfp.magnitude {
-            7 => to_any::<7>(on, bfp),
-            3 => to_any::<3>(on, bfp),
-            _ => to_any::<1>(on, bfp),
-        },
-        None => scalar(on),
+    let codec = on.codec;
+    match codec.rule() {
+        Rule::Bfp(bfp) => to_any(on, bfp.decode(codec.options().compat_unpack)),
+        Rule::Mx(element) => to_any(on, element.vector(codec.format())),
     }
 }
 
 #[inline(always)]
-fn to_any<const M: u32>(on: Unpacking<'_>, bfp: Bfp) {
+fn to_any<D: Decode>(on: Unpacking<'_>, decode: D) {
     match on.to {
-        Number::F32 => tiles::<F32, 4, M>(on, bfp),
-        Number::Bf16 => tiles::<Bf16, 2, M>(on, bfp),
-        Number::F16 => tiles::<F16, 2, M>(on, bfp),
+        Number::F32 => tiles::<D, F32, 4>(on, decode),
+        Number::Bf16 => tiles::<D, Bf16, 2>(on, decode),
+        Number::F16 => tiles::<D, F16, 2>(on, decode),
         _ => scalar(on),
     }
 }
 
+/// The elements of one group that are wanted.
+#[derive(Clone, Copy, Default)]
+struct Piece {
+    group: usize,
+    first: usize,
+    len: usize,
+    /// Where the first goes, in bytes from where the tile's rectangle begins.
+    place: isize,
+}
+
+/// Most groups a tile can have.
+const MAX_GROUPS: usize = TileShape::MAX_ELEMENTS / GROUP;
+
+/// The pieces of a tile's rectangle, row by row as stored, how many they are, and the bytes from one of a piece's elements
+/// to the next.
 #[inline(always)]
-fn tiles<L: Lane<N>, const N: usize, const M: u32>(on: Unpacking<'_>, bfp: Bfp) {
-    let a = on.args;
-    let (codec, tile) = (on.codec, on.codec.tile());
-    let groups = Groups::<M> { bfp, compat: codec.options().compat_unpack };
-    let mut bytes = [0; TileShape::MAX_ELEMENTS];
-    if codec.options().transposed || a.dst_col != N as isize {
-        let mut scratch = [[MaybeUninit::new(0); N]; TileShape::MAX_ELEMENTS];
-        for t in 0..a.tiles {
-            let (exponents, packed) = on.tile(t).split_at(codec.header_bytes());
-            let codes = spread::<M>(packed, &mut bytes);
-            for (g, out) in scratch[..tile.elements()].chunks_exact_mut(GROUP).enumerate() {
-                groups.decode::<L, N>(exponents, codes, g, 0, out);
+fn pieces(codec: &BlockCodec, a: &UnpackArgs) -> ([Piece; MAX_GROUPS], usize, isize) {
+    let stored = codec.tile().transposed().filter(|_| codec.options().transposed);
+    let (row0, col0, rows, cols, row, col) = match stored {
+        Some(_) => (a.col0, a.row0, a.cols, a.rows, a.dst_col, a.dst_row),
+        None => (a.row0, a.col0, a.rows, a.cols, a.dst_row, a.dst_col),
+    };
+    let stored = stored.unwrap_or(codec.tile());
+    let (mut pieces, mut count) = ([Piece::default(); MAX_GROUPS], 0);
+    for r in 0..rows {
+        for left in (col0 / GROUP * GROUP..col0 + cols).step_by(GROUP) {
+            let from = left.max(col0);
+            let along = ((from - col0) as isize).wrapping_mul(col);
+            pieces[count] = Piece {
+                group: stored.slot(row0 + r, left) / GROUP,
+                first: from - left,
+                len: (left + GROUP).min(col0 + cols) - from,
+                place: (r as isize).wrapping_mul(row).wrapping_add(along),
+            };
+            count += 1;
+        }
+    }
+    (pieces, count, col)
+}
+
+#[inline(always)]
+fn tiles<D: Decode, L: Lane<N>, const N: usize>(on: Unpacking<'_>, decode: D) {
+    let (codec, a) = (on.codec, on.args);
+    let (pieces, count, step) = pieces(codec, &a);
+    let mut bytes = [[0; GROUP]; MAX_GROUPS];
+    for t in 0..a.tiles {
+        let (header, packed) = on.tile(t).split_at(codec.header_bytes());
+        let codes = spread(codec.format().code_bits(), packed, &mut bytes);
+        let start = on.place(t, 0, 0);
+        for piece in &pieces[..count] {
+            let (shared, codes) = (header[piece.group / D::SHARING], &codes[piece.group]);
+            let at = start.wrapping_add_signed(piece.place);
+            let mut apart = [[MaybeUninit::new(0); N]; GROUP];
+            let in_place = step == N as isize && piece.len == GROUP;
+            let out = match in_place {
+                true => on.dst[at..][..GROUP * N].as_chunks_mut().0.try_into().expect("a group"),
+                false => &mut apart,
+            };
+            match decode.scale(shared, codes) {
+                Some(scale) => put::<L, N>(&decode.values(codes, scale), out),
+                None => by_the_rule::<D, L, N>(decode, codes, shared, out),
             }
-            for r in 0..a.rows {
-                for c in 0..a.cols {
-                    let at = on.place(t, r, c);
-                    on.dst[at..][..N].copy_from_slice(&scratch[codec.slot(a.row0 + r, a.col0 + c)]);
+            if !in_place {
+                for (i, element) in apart[piece.first..][..piece.len].iter().enumerate() {
+                    let at = at.wrapping_add_signed((i as isize).wrapping_mul(step));
+                    on.dst[at..][..N].copy_from_slice(element);
                 }
             }
         }
-        return;
     }
-    let end = a.col0 + a.cols;
-    for t in 0..a.tiles {
-        let (exponents, packed) = on.tile(t).split_at(codec.header_bytes());
-        let codes = spread::<M>(packed, &mut bytes);
-        for r in 0..a.rows {
-            let line = on.place(t, r, 0);
-            let line = on.dst[line..][..a.cols * N].as_chunks_mut::<N>().0;
-            for left in (a.col0 / GROUP * GROUP..end).step_by(GROUP) {
-                let group = tile.slot(a.row0 + r, left) / GROUP;
-                let (from, to) = (left.max(a.col0), (left + GROUP).min(end));
-                groups.decode::<L, N>(
-                    exponents,
-                    codes,
-                    group,
-                    from - left,
-                    &mut line[from - a.col0..to - a.col0],
-                );
-            }
-        }
-    }
-}
-
-/// How the groups of a packed tile decode.
-struct Groups<const M: u32> {
-    bfp: Bfp,
-    compat: bool,
-}
-
-impl<const M: u32> Groups<M> {
-    /// Decodes elements `first`.. of a group until `out` is full.
-    #[inline(always)]
-    fn decode<L: Lane<N>, const N: usize>(
-        &self,
-        exponents: &[u8],
-        codes: &[u8],
-        group: usize,
-        first: usize,
-        out: &mut [[MaybeUninit<u8>; N]],
-    ) {
-        let (shared, codes) = (exponents[group], &codes.as_chunks().0[group]);
-        match (self.scale(shared), <&mut [_; GROUP]>::try_from(&mut *out)) {
-            (Some(scale), Ok(out)) => put::<L, N>(&scaled::<M>(codes, scale), out),
-            (Some(scale), Err(_)) => put::<L, N>(&scaled::<M>(codes, scale)[first..], out),
-            (None, _) => self.by_the_rule::<L, N>(&codes[first..], shared, out),
-        }
-    }
-
-    /// The scale under which a group's values are its magnitudes times the scale; `None` where they are not.
-    #[inline(always)]
-    fn scale(&self, shared: u8) -> Option<f32> {
-        // The exponent field of 2^(shared - bias - (M - 1)); -5 at the least, which is a subnormal.
-        let field = i32::from(shared) + if self.bfp.narrow { 112 } else { 0 } - (M as i32 - 1);
-        // Where normalising neither underflows nor reaches exponent 255 the library is exact; elsewhere its quirk counts.
-        let quirk = self.compat && !(7..=if self.bfp.narrow { 142 } else { 254 }).contains(&shared);
-        // Finite scales only, so that zero times the scale is zero.
-        let bits = if field > 0 { (field as u32) << 23 } else { 1 << (22 + field) };
-        (!quirk && field <= 254).then(|| f32::from_bits(bits))
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn by_the_rule<L: Lane<N>, const N: usize>(
-        &self,
-        codes: &[u8],
-        shared: u8,
-        out: &mut [[MaybeUninit<u8>; N]],
-    ) {
-        for (out, &code) in out.iter_mut().zip(codes) {
-            let value = if self.compat {
-                self.bfp.unpack_compat(code, shared)
-            } else {
-                self.bfp.unpack(code, shared)
-            };
-            *out = L::narrow(value.to_bits()).map(MaybeUninit::new);
-        }
-    }
-}
-
-/// The values of a group under a finite scale, as binary32 bits.
-#[inline(always)]
-fn scaled<const M: u32>(codes: &[u8; GROUP], scale: f32) -> [u32; GROUP] {
-    let mut values = [0; GROUP];
-    for (value, code) in values.iter_mut().zip(codes) {
-        let magnitude = i32::from(code & ((1 << M) - 1)) as f32;
-        *value = (magnitude * scale).to_bits() | u32::from(code >> M & 1) << 31;
-    }
-    values
 }
 
 #[inline(always)]
-fn put<L: Lane<N>, const N: usize>(values: &[u32], out: &mut [[MaybeUninit<u8>; N]]) {
+fn put<L: Lane<N>, const N: usize>(values: &[u32; GROUP], out: &mut [[MaybeUninit<u8>; N]; GROUP]) {
     for (out, bits) in out.iter_mut().zip(values) {
-        *out = L::narrow(*bits).map(MaybeUninit::new);
+        *out = L::narrow_exact(*bits).map(MaybeUninit::new);
     }
 }
 
-/// The codes of M + 1 bits of a whole tile, a byte each; bits above a code are not cleared.
+#[cold]
+#[inline(never)]
+fn by_the_rule<D: Decode, L: Lane<N>, const N: usize>(
+    decode: D,
+    codes: &[u8; GROUP],
+    shared: u8,
+    out: &mut [[MaybeUninit<u8>; N]; GROUP],
+) {
+    for (out, &code) in out.iter_mut().zip(codes) {
+        *out = L::narrow(decode.by_the_rule(code, shared).to_bits()).map(MaybeUninit::new);
+    }
+}
+
+/// The codes of a whole tile, a byte each; bits above a code are not cleared.
 #[inline(always)]
-fn spread<'a, const M: u32>(packed: &'a [u8], bytes: &'a mut [u8; TileShape::MAX_ELEMENTS]) -> &'a [u8] {
-    match M {
-        7 => return packed,
-        3 => {
-            for (pair, &byte) in bytes.as_chunks_mut::<2>().0.iter_mut().zip(packed) {
+fn spread<'a>(bits: usize, packed: &'a [u8], bytes: &'a mut [[u8; GROUP]; MAX_GROUPS]) -> &'a [[u8; GROUP]] {
+    let spread = bytes.as_flattened_mut();
+    match bits {
+        8 => return packed.as_chunks().0,
+        4 => {
+            for (pair, &byte) in spread.as_chunks_mut::<2>().0.iter_mut().zip(packed) {
                 *pair = (u16::from(byte) | u16::from(byte) << 4).to_le_bytes();
             }
         }
         _ => {
-            for (quad, &byte) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(packed) {
+            for (quad, &byte) in spread.as_chunks_mut::<4>().0.iter_mut().zip(packed) {
                 let w = u32::from(byte);
                 *quad = (w | w << 6 | w << 12 | w << 18).to_le_bytes();
             }

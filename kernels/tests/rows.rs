@@ -71,7 +71,7 @@ impl Random {
                     // Few bits, so that most are ties in some format; one in eight is off by one.
                     4 => sign | below(9) | fraction & 0x7F << (more >> 8 & 15),
                     5 => (sign | below(9) | fraction & 0x7C_0000) ^ u32::from(more >> 8 & 7 == 0),
-                    6 if more >> 8 & 7 == 0 => sign | 255 << 23 | fraction & (more >> 11 & 1) * 0x7F_FFFF,
+                    6 if more >> 8 & 7 == 0 => sign | 255 << 23 | fraction & ((more >> 11 & 1) * 0x7F_FFFF),
                     6 => sign | below(20) | fraction,
                     7 => sign | fraction >> (more & 15),
                     8 => sign,

@@ -148,6 +148,9 @@ fn body_hull(stair: &Stair<1>) -> (i64, i64) {
     }
 }
 
+/// The most loops of all pieces that are unrolled to find gaps.
+const MAX_LOOPS: u64 = 4 * MAX_PARTS as u64;
+
 /// What a set of pieces leaves free of `0..extent`, as maximal runs; an error if two pieces meet.
 pub(crate) fn gaps(pieces: Vec<Piece<1>>, extent: i64) -> Result<Vec<Piece<1>>> {
     let mut out = Vec::new();
@@ -210,7 +213,13 @@ fn between(
             match piece.loops.first() {
                 _ if !clash => turns.push(piece),
                 None | Some((_, [0])) => return Err(collide()),
-                Some(&(n, _)) if turns.len() as u64 + n > MAX_PARTS as u64 => return Err(complex()),
+                // Each turn has its own loops, up to 64 of them.
+                Some(&(n, _))
+                    if (turns.len() as u64 + n).saturating_mul(piece.loops.len().max(4) as u64)
+                        > MAX_LOOPS =>
+                {
+                    return Err(complex());
+                }
                 Some(&(n, [step])) => turns.extend(
                     (0..n as i64)
                         .map(|k| Piece { at: [piece.at[0] + k * step], loops: piece.loops[1..].to_vec() }),

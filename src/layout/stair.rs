@@ -222,13 +222,19 @@ impl<const K: usize> Stair<K> {
         Ok(())
     }
 
-    /// The staircase through the given addresses, one for each coordinate.
-    pub(crate) fn through(addresses: impl IntoIterator<Item = Step<K>>) -> (Step<K>, Stair<K>) {
+    /// The staircase through the given addresses, one for each coordinate; an error where too few of them repeat.
+    pub(crate) fn through(addresses: impl IntoIterator<Item = Step<K>>) -> Result<(Step<K>, Stair<K>)> {
         let mut out = Parts::default();
         for at in addresses {
             out.push(at, Stair::ONE);
+            if out.0.len() > MAX_PARTS {
+                out.fold();
+                if out.0.len() > MAX_PARTS / 2 {
+                    return Err(too_complex());
+                }
+            }
         }
-        out.finish()
+        Ok(out.finish())
     }
 }
 
@@ -626,7 +632,7 @@ mod tests {
                 at + rest as i64
             })
             .collect();
-        (Stair::through(oracle.iter().map(|&a| [a])).1, oracle)
+        (Stair::through(oracle.iter().map(|&a| [a])).unwrap().1, oracle)
     }
 
     #[test]

@@ -121,19 +121,17 @@ fn side(layout: &Layout, group: &[usize]) -> Result<(Addr, Stair<3>)> {
         return Err(Error::TooComplex { what, cap: MAX_FOLLOWED as usize });
     }
     let mut index = vec![0; shape.len()];
-    Ok((
-        start,
-        Stair::through((0..len).map(|mut u| {
-            for &d in group.iter().rev() {
-                index[d] = u % shape[d];
-                u /= shape[d];
-            }
-            axes.iter().fold([0; 3], |at, (dims, axis)| {
-                add(at, axis.stair.eval(dims.iter().fold(0, |u, &d| u * shape[d] + index[d])))
-            })
-        }))
-        .1,
-    ))
+    let addresses = (0..len).map(|mut u| {
+        for &d in group.iter().rev() {
+            index[d] = u % shape[d];
+            u /= shape[d];
+        }
+        axes.iter().fold([0; 3], |at, (dims, axis)| {
+            add(at, axis.stair.eval(dims.iter().fold(0, |u, &d| u * shape[d] + index[d])))
+        })
+    });
+    let (first, stair) = Stair::through(addresses)?;
+    Ok((add(start, first), stair))
 }
 
 /// The same pieces with loops that go upward and nest in the destination: a loop whose turns fall between those

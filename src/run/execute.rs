@@ -315,6 +315,7 @@ impl Job<'_> {
             let from = (plan.src.space.unit_at(at[0]) + at[1]) as usize;
             return plan.kernels.stream(&self.source[from..from + len], self.out, to);
         }
+        #[allow(clippy::unnecessary_lazy_evaluations, reason = "a block is large, and cleared only once")]
         let Block(block) = self.block.get_or_insert_with(|| Block([0; MAX_BLOCK]));
         let carry = &mut self.carry;
         let steps = |i: usize| nest.packed[i];

@@ -179,7 +179,7 @@ fn axis(
         }
         cells.push([cell as i64]);
     }
-    let ([first], places) = Stair::through(cells);
+    let ([first], places) = Stair::through(cells)?;
     Axis::new(dims, first, places, digits.cells)
 }
 

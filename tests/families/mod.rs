@@ -512,7 +512,7 @@ pub(crate) fn mesh(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
     let mesh_shape = vec![c.up_to(2), c.up_to(4)];
     let mut taken = None;
     let placements = mesh_shape.iter().map(|&n| {
-        let even = |d: &usize| local[*d] % n == 0 && Some(*d) != taken;
+        let even = |d: &usize| local[*d].is_multiple_of(n) && Some(*d) != taken;
         let even: Vec<usize> = (0..local.len()).filter(even).collect();
         if even.is_empty() || c.below(3) == 2 {
             return mesh::Placement::Replicate;
