@@ -279,7 +279,7 @@ impl BlockCodec {
     ) -> Result<BlockCodec, CodecError> {
         if tile.elements() < format.group() {
             Err(CodecError::SmallTile(format, tile))
-        } else if options.compact && (format.group(), tile.elements()) != (mx::BLOCK, mx::BLOCK) {
+        } else if options.compact && (format.group(), tile.rows(), tile.cols()) != (mx::BLOCK, 1, mx::BLOCK) {
             Err(CodecError::Compact(format, tile))
         } else if options.transposed && tile.transposed().is_none() {
             Err(CodecError::Transposed(tile))

@@ -412,6 +412,7 @@ fn compact_blocks_are_a_scale_and_a_string_of_bits() {
     }
     let refused = |format, tile| BlockCodec::new(format, tile, compact).unwrap_err().to_string();
     assert!(refused(BlockFormat::MxFp4, TileShape::DEFAULT).contains("32x32"));
+    assert!(refused(BlockFormat::MxFp4, TileShape::new(2, 16).unwrap()).contains("2x16"));
     assert!(refused(BlockFormat::Bfp8B, row).contains("bfloat8_b"));
 }
 
