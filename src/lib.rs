@@ -1,6 +1,8 @@
 //! tilewright moves tensors between host memory and accelerator memory layouts.
 #![deny(unsafe_code)]
 
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod dtype;
 pub mod error;
 #[cfg(feature = "cli")]

@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::target::Tensor;
+use crate::{DType, Error};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use tilewright::target::Tensor;
-use tilewright::{DType, Error};
 
-use crate::failure::{Failure, Result};
+use super::failure::{Failure, Result};
 
 /// The longest `@file` that is read, in bytes.
 const TEXT_CAP: u64 = 16 << 20;

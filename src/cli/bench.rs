@@ -2,17 +2,17 @@
 
 use std::time::{Duration, Instant};
 
+use crate::run::{AlignedBuffer, Executor, Inline, Pool, reference};
+use crate::target::mesh::Mapper;
+use crate::target::{Placement, Tensor};
+use crate::text::Descriptor;
+use crate::{DType, Layout, Options, Plan};
 use kernels::Isa;
 use serde_json::json;
-use tilewright::run::{AlignedBuffer, Executor, Inline, Pool, reference};
-use tilewright::target::mesh::Mapper;
-use tilewright::target::{Placement, Tensor};
-use tilewright::text::Descriptor;
-use tilewright::{DType, Layout, Options, Plan};
 
-use crate::arguments::BenchArgs;
-use crate::failure::Result;
-use crate::print;
+use super::arguments::BenchArgs;
+use super::failure::Result;
+use super::print;
 
 /// Each figure is the best of as many repetitions as this allows, and of three at least.
 const BUDGET: Duration = Duration::from_millis(350);
@@ -258,11 +258,9 @@ fn measure(
     if size == "L2" {
         let expect = reference(&from, &to, &options, source)?;
         if expect != destination[..out] {
-            return Err(tilewright::Error::Unverified {
-                fact: "V1",
-                what: format!("{}: wrong bytes", case.name),
-            }
-            .into());
+            return Err(
+                crate::Error::Unverified { fact: "V1", what: format!("{}: wrong bytes", case.name) }.into()
+            );
         }
     }
     Ok(Row { name: case.name, size, threads, bytes, ours, memcpy })

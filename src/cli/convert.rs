@@ -4,18 +4,18 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::io::{HostArray, Order, Output, Source, npy};
+use crate::run::AlignedBuffer;
+use crate::target::Tensor;
+use crate::{Error, Layout};
 use kernels::Isa;
 use serde_json::json;
-use tilewright::io::{HostArray, Order, Output, Source, npy};
-use tilewright::run::AlignedBuffer;
-use tilewright::target::Tensor;
-use tilewright::{Error, Layout};
 
-use crate::arguments::{ConvertArgs, LayoutArgs};
-use crate::engine::{Choices, Job, Texts};
-use crate::failure::{Failure, Result};
-use crate::progress::Stage;
-use crate::{input, print, warn};
+use super::arguments::{ConvertArgs, LayoutArgs};
+use super::engine::{Choices, Job, Texts};
+use super::failure::{Failure, Result};
+use super::progress::Stage;
+use super::{input, print, warn};
 
 /// Where the built-in tensor goes when nobody says.
 const BUILT_IN_LAYOUT: &str = "ttnn(dtype=bfloat8_b, layout=TILE)";

@@ -2,19 +2,19 @@
 
 use std::num::NonZeroUsize;
 
+use crate::io::{Order, byte_len};
+use crate::plan::Sen169;
+use crate::run;
+use crate::target::device::Device;
+use crate::target::mesh::{Mapper, Uneven};
+use crate::target::strided::Memref;
+use crate::target::{Placement, Tensor};
+use crate::text::{self, Descriptor};
+use crate::{DType, Error, Format, Layout, Options, Plan};
 use kernels::Isa;
-use tilewright::io::{Order, byte_len};
-use tilewright::plan::Sen169;
-use tilewright::run;
-use tilewright::target::device::Device;
-use tilewright::target::mesh::{Mapper, Uneven};
-use tilewright::target::strided::Memref;
-use tilewright::target::{Placement, Tensor};
-use tilewright::text::{self, Descriptor};
-use tilewright::{DType, Error, Format, Layout, Options, Plan};
 
-use crate::arguments::{self, Codec, LayoutArgs, NumberArgs, Rounding};
-use crate::failure::{Failure, Result};
+use super::arguments::{self, Codec, LayoutArgs, NumberArgs, Rounding};
+use super::failure::{Failure, Result};
 
 /// What the texts of a command say about a tensor.
 pub(crate) struct Texts {

@@ -1,14 +1,14 @@
 //! `tilewright explain`: what a layout looks like, and how it would be filled.
 
+use crate::io::Order;
 use kernels::Isa;
 use serde_json::json;
-use tilewright::io::Order;
 
-use crate::arguments::{ExplainArgs, NumberArgs};
-use crate::engine::{Choices, Job, Texts};
-use crate::failure::Result;
-use crate::hardware::{Hardware, shown};
-use crate::{print, warn};
+use super::arguments::{ExplainArgs, NumberArgs};
+use super::engine::{Choices, Job, Texts};
+use super::failure::Result;
+use super::hardware::{Hardware, shown};
+use super::{print, warn};
 
 /// How many buffers and nests are shown one by one.
 const SHOWN: usize = 8;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tilewright::Error;
+use crate::Error;
 
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 

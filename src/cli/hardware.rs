@@ -1,13 +1,13 @@
 //! Buffers and bytes in the terms of the hardware: devices of a mesh, cores, chips, banks, device dimensions.
 
+use crate::Layout;
+use crate::target::device::Core;
+use crate::target::ttnn::{Memory, Orientation, Scheme};
+use crate::text::Descriptor;
 use serde_json::{Value, json};
-use tilewright::Layout;
-use tilewright::target::device::Core;
-use tilewright::target::ttnn::{Memory, Orientation, Scheme};
-use tilewright::text::Descriptor;
 
-use crate::engine::Texts;
-use crate::failure::Result;
+use super::engine::Texts;
+use super::failure::Result;
 
 /// A name and a number or coordinates.
 pub(crate) type Term = (&'static str, Value);

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use tilewright::DType;
-use tilewright::io::{HostArray, Order, Source, npy, safetensors};
-use tilewright::target::Tensor;
+use crate::DType;
+use crate::io::{HostArray, Order, Source, npy, safetensors};
+use crate::target::Tensor;
 
-use crate::arguments::{self, ConvertArgs};
-use crate::failure::{Failure, Result};
+use super::arguments::{self, ConvertArgs};
+use super::failure::{Failure, Result};
 
 /// Shape of the built-in tensor: two tiles by three.
 const BUILT_IN: [usize; 2] = [64, 96];

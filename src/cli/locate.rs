@@ -1,14 +1,14 @@
 //! `tilewright locate`: where an element lies, and what lies at a byte.
 
+use crate::Layout;
+use crate::layout::Owner;
 use serde_json::{Map, Value, json};
-use tilewright::Layout;
-use tilewright::layout::Owner;
 
-use crate::arguments::{LocateArgs, beginning, numbers};
-use crate::engine::Texts;
-use crate::failure::{Failure, Result};
-use crate::hardware::{Hardware, Term, shown};
-use crate::{print, warn};
+use super::arguments::{LocateArgs, beginning, numbers};
+use super::engine::Texts;
+use super::failure::{Failure, Result};
+use super::hardware::{Hardware, Term, shown};
+use super::{print, warn};
 
 /// The most places of one element that are listed.
 const MAX_PLACES: u64 = 1 << 16;
@@ -70,7 +70,7 @@ fn element(index: &[u64], layout: &Layout, hardware: &Hardware) -> Result<Answer
     let places = layout.locate(index)?;
     let mut facts = vec![("index", json!(index))];
     facts.extend(hardware.index(index)?);
-    let place = |at: &tilewright::layout::Place| {
+    let place = |at: &crate::layout::Place| {
         let mut terms = vec![
             ("buffer", json!(at.buffer)),
             ("byte", json!(at.byte)),

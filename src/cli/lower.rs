@@ -1,11 +1,11 @@
 //! `tilewright lower`: a mesh mapper as TT-Mesh's buffer configuration.
 
+use crate::target::mesh::{Mapper, ShardedBufferConfig};
 use serde_json::json;
-use tilewright::target::mesh::{Mapper, ShardedBufferConfig};
 
-use crate::arguments::{self, LowerArgs};
-use crate::failure::Result;
-use crate::print;
+use super::arguments::{self, LowerArgs};
+use super::failure::Result;
+use super::print;
 
 pub(crate) fn run(args: &LowerArgs) -> Result<()> {
     let mapper: Mapper = arguments::text(&args.mesh)?.parse()?;

@@ -1,0 +1,411 @@
+"""Moves tensors between host memory and accelerator memory layouts, at the speed of memory.
+
+Arrays may be anything with the buffer protocol, DLPack or the array interface in host memory: numpy, torch, jax, bytes.
+They are read in place, whatever their strides. Nothing may write an array, or use `out`, while a call runs.
+
+Results are numpy arrays: of the element type of a host array, or of bytes, one row for each buffer (core, bank or device)
+of an accelerator's layout. `out` is any dense memory of as many bytes, and is given back.
+
+What cannot be done raises `Error`, a `ValueError` that says what was given and what was needed; objects that are no arrays,
+and numbers beyond 64 bits, raise `TypeError` and `OverflowError`.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._names import long_name, name_of, numpy_dtype, short_name
+from ._tilewright import Error, Layout, __version__, describe
+from ._tilewright import Plan as _Plan
+
+__all__ = [
+    "Error",
+    "Layout",
+    "Owner",
+    "Place",
+    "Plan",
+    "__version__",
+    "compile",
+    "convert",
+    "explain",
+    "locate",
+    "shard",
+    "stickify",
+    "tilize",
+    "unshard",
+    "unstickify",
+    "untilize",
+]
+
+
+class Place(NamedTuple):
+    """Where one element lies: `bit` is the lowest of its code, `shared` the byte of the exponent or scale it shares."""
+
+    buffer: int
+    byte: int
+    bit: int
+    shared: int | None
+
+
+class Owner(NamedTuple):
+    """What lies at a byte: `elements` or `shared` with the indices concerned, `padding`, or `gap`."""
+
+    kind: str
+    elements: list[list[int]]
+
+
+class Plan:
+    """A conversion compiled once, for tensors of one shape and type; `compile` makes it. Any thread may call it."""
+
+    __slots__ = ("_array", "_plan", "_room")
+
+    def __init__(self, plan: _Plan) -> None:
+        self._plan = plan
+        self._room = (plan.buffers, plan.buffer_bytes)
+        self._array = plan.host_array and _View(*plan.host_array)
+
+    def __call__(self, x: Any, out: Any = None, threads: int | None = None) -> Any:
+        """Converts `x` on `threads` threads (default: one for each processor; small tensors need none).
+
+        `x` is the tensor with whatever strides, or the source's buffers as dense bytes. The interpreter is free for other
+        threads meanwhile.
+        """
+        if out is not None:
+            self._plan.run(x, out, threads)
+            return out
+        room = np.empty(self._room, np.uint8)
+        self._plan.run(x, room, threads)
+        return self._array.of(room) if self._array else room
+
+    def chunks(self, size: int = 32 << 20) -> Iterator[range]:
+        """Ranges of the destination's bytes, of about `size` each, that `chunk` can produce alone."""
+        step = max(size // self.granule, 1) * self.granule
+        total = self.destination_bytes
+        for begin in range(0, total, step):
+            yield range(begin, min(begin + step, total))
+
+    def chunk(self, x: Any, part: range, out: Any = None) -> Any:
+        """Produces one of the `chunks` alone, on the caller's thread."""
+        total = self.destination_bytes
+        if part.step != 1 or not 0 <= part.start <= part.stop <= total:
+            raise Error(f"chunk: given {part}, needed a range with step 1 inside of {range(total)}")
+        if out is None:
+            out = np.empty(len(part), np.uint8)
+        self._plan.run_chunk(x, out, part.start, part.stop)
+        return out
+
+    def explain(self) -> str:
+        """What the destination looks like, and how it is filled."""
+        rows = {name: value for name, value in self.info.items() if name != "nests" and value not in (None, [])}
+        lines = [f"{name.replace('_', ' '):<18}{value}" for name, value in rows.items()]
+        lines.append("plan: nests of loops, outermost first, with the steps of bytes written <- read")
+        return "\n".join([*lines, *(f"  {nest}" for nest in self._plan.info["nests"])])
+
+    def locate(self, index: Sequence[int]) -> list[Place]:
+        """Where the element at a logical index lies: a place in each replica."""
+        return [Place(*place) for place in self._plan.locate(index)]
+
+    def owner(self, buffer: int, byte: int) -> Owner:
+        """What lies at a byte of a buffer."""
+        return Owner(*self._plan.owner(buffer, byte))
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """The facts that `explain` shows, by name."""
+        return dict(self._plan.info)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The logical shape."""
+        return tuple(self._plan.shape)
+
+    @property
+    def dtype(self) -> str:
+        """The logical element type."""
+        return self._plan.dtype
+
+    @property
+    def source_bytes(self) -> int:
+        """Bytes of the source's buffers, as they were described."""
+        return self._plan.source_bytes
+
+    @property
+    def destination_bytes(self) -> int:
+        """Bytes of all buffers of the destination."""
+        return self.buffers * self.buffer_bytes
+
+    @property
+    def buffers(self) -> int:
+        """Buffers of the destination: cores, banks, devices, or one host array."""
+        return self._plan.buffers
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes of each."""
+        return self._plan.buffer_bytes
+
+    @property
+    def granule(self) -> int:
+        """Bytes of the smallest range that can be produced alone."""
+        return max(self._plan.granule, 1)
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.shape))
+        return f"<Plan: {shape} {self.dtype} to {self._plan.info['to']}>"
+
+
+class _View:
+    """How bytes are seen as a host array."""
+
+    __slots__ = ("_dtype", "_offset", "_shape", "_strides")
+
+    def __init__(self, shape: list[int], dtype: str, strides: list[int] | None, offset: int) -> None:
+        self._dtype = numpy_dtype(dtype)
+        self._shape = tuple(shape)
+        size = self._dtype.itemsize
+        self._strides = None if strides is None or 0 in shape else tuple(size * stride for stride in strides)
+        self._offset = size * offset
+
+    def of(self, room: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        if 0 in self._shape:
+            return np.empty(self._shape, self._dtype)
+        return np.ndarray(self._shape, self._dtype, room, self._offset, self._strides)
+
+
+@lru_cache(maxsize=1024)
+def _compiled(
+    shape: tuple[int, ...] | None,
+    dtype: str | None,
+    source: str | None,
+    to: str | None,
+    mesh: str | None = None,
+    device: str | None = None,
+    pad_value: float | None = None,
+    rounding: str = "host",
+    codec: str = "nearest",
+) -> Plan:
+    return Plan(_Plan(shape, dtype, source, to, mesh, device, pad_value, rounding, codec))
+
+
+def _described(x: Any, dtype: Any = None) -> tuple[tuple[int, ...], str]:
+    """Shape and element type of an array; `dtype` says the type of bits that numpy has no type for."""
+    shape, own = describe(x)
+    if dtype is not None:
+        return tuple(shape), short_name(dtype)
+    if own is None:
+        raise Error("source_dtype: given none, needed the type that the array's bytes are of")
+    return tuple(shape), own
+
+
+def _text(layout: Layout | str | None) -> str | None:
+    return layout if layout is None else str(layout)
+
+
+def compile(
+    src: Any,
+    dst: Layout | str | None,
+    *,
+    shape: Sequence[int] | None = None,
+    dtype: Any = None,
+    mesh: str | None = None,
+    device: str | None = None,
+    pad_value: float | None = None,
+    rounding: str = "host",
+    codec: str = "nearest",
+) -> Plan:
+    """Compiles the conversion of a tensor from `src` to `dst`.
+
+    `src` is a layout, or an array like those to be converted. `dst` is a layout; None is a dense host array. `shape` and
+    `dtype` are the tensor's, where neither `src` nor `dst` says them. With a `mesh` mapper the layout is what one device
+    gets; a `device` places the cores of a metal layout. `rounding` ("host", "device") and `codec` ("nearest", "deeptools")
+    choose between published rules.
+    """
+    source: str | None
+    if src is None or isinstance(src, (str, Layout)):
+        source = _text(src)
+        size = None if shape is None else tuple(shape)
+        name = None if dtype is None else short_name(dtype)
+    else:
+        source, (size, name) = None, _described(src, dtype)
+    return _compiled(size, name, source, _text(dst), mesh, device, pad_value, rounding, codec)
+
+
+def convert(
+    x: Any,
+    to: Layout | str | None,
+    *,
+    source_dtype: Any = None,
+    mesh: str | None = None,
+    device: str | None = None,
+    pad_value: float | None = None,
+    rounding: str = "host",
+    codec: str = "nearest",
+    out: Any = None,
+    threads: int | None = None,
+) -> Any:
+    """Converts an array to a layout; plans are kept and used again. Arguments are as those of `compile`.
+
+    `source_dtype` is the element type of arrays that only carry its bits, such as uint16 for bf16.
+    """
+    size, name = _described(x, source_dtype)
+    return _compiled(size, name, None, _text(to), mesh, device, pad_value, rounding, codec)(x, out, threads)
+
+
+def _explained(to: Layout | str | None, shape: Sequence[int], dtype: Any, mesh: str | None, device: str | None) -> Plan:
+    return _compiled(tuple(shape), short_name(dtype), None, _text(to), mesh, device)
+
+
+def explain(
+    to: Layout | str | None,
+    shape: Sequence[int],
+    dtype: Any,
+    *,
+    mesh: str | None = None,
+    device: str | None = None,
+) -> str:
+    """What the layout of a tensor looks like, and how it is filled from a dense host array."""
+    return _explained(to, shape, dtype, mesh, device).explain()
+
+
+def locate(
+    to: Layout | str | None,
+    shape: Sequence[int],
+    dtype: Any,
+    index: Sequence[int],
+    *,
+    mesh: str | None = None,
+    device: str | None = None,
+) -> list[Place]:
+    """Where an element of a tensor lies: a place in each replica."""
+    return _explained(to, shape, dtype, mesh, device).locate(index)
+
+
+@lru_cache(maxsize=1024)
+def _tiles(dtype: str, tile: tuple[int, int], transpose_tile: bool) -> str:
+    transposed = ", transpose_tile=True" if transpose_tile else ""
+    return f"ttnn(dtype={long_name(short_name(dtype))}, layout=TILE, tile=({tile[0]}, {tile[1]}){transposed})"
+
+
+def tilize(
+    x: Any,
+    dtype: Any = None,
+    *,
+    tile: tuple[int, int] = (32, 32),
+    transpose_tile: bool = False,
+    pad_value: float | None = None,
+    rounding: str = "host",
+    source_dtype: Any = None,
+    out: Any = None,
+    threads: int | None = None,
+) -> Any:
+    """TTNN's tiles of an array, as bytes of one buffer: bit for bit those of `ttnn.from_torch(x, dtype, TILE_LAYOUT)`.
+
+    One thing differs: ttnn rounds float16 to bfloat16 before it packs block floats, and this does not. For its bytes, hand
+    over `x.bfloat16()`.
+
+    `dtype` is TTNN's name ("bfloat16", "bfloat8_b", "bfloat4_b", ..) or an object of that name; default: that of `x`.
+    """
+    size, name = _described(x, source_dtype)
+    to = _tiles(name if dtype is None else name_of(dtype), tile, transpose_tile)
+    return _compiled(size, name, None, to, None, None, pad_value, rounding)(x, out, threads)
+
+
+def untilize(
+    x: Any,
+    shape: Sequence[int],
+    dtype: Any,
+    *,
+    to: Any = None,
+    tile: tuple[int, int] = (32, 32),
+    transpose_tile: bool = False,
+    out: Any = None,
+    threads: int | None = None,
+) -> Any:
+    """The tensor of `shape` whose TTNN tiles of type `dtype` are the bytes `x`.
+
+    `to` is the result's element type; default: `dtype`, or float32 where that is a block float.
+    """
+    name = name_of(dtype)
+    result = short_name(name if to is None else to)
+    if to is None and long_name(result) == result:
+        result = "f32"
+    return _compiled(tuple(shape), result, _tiles(name, tile, transpose_tile), None)(x, out, threads)
+
+
+@lru_cache(maxsize=1024)
+def _sticks(shape: tuple[int, ...], dtype: str, dim_order: tuple[int, ...] | None) -> str:
+    size = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")
+    order = "" if dim_order is None else f", {list(dim_order)}"
+    return f"SpyreTensorLayout(({size}), torch.{long_name(dtype)}{order})"
+
+
+def stickify(
+    x: Any,
+    dim_order: Sequence[int] | None = None,
+    *,
+    codec: str = "nearest",
+    source_dtype: Any = None,
+    out: Any = None,
+    threads: int | None = None,
+) -> Any:
+    """An array in sticks of 128 bytes, as torch-spyre's default layout has it, as bytes of one buffer.
+
+    float16 becomes SEN169_FP16. `dim_order` is as in `SpyreTensorLayout(size, dtype, dim_order)`: the last dimension lies
+    in the sticks, and -1 makes it sparse.
+    """
+    size, name = _described(x, source_dtype)
+    to = _sticks(size, name, None if dim_order is None else tuple(dim_order))
+    return _compiled(size, name, None, to, codec=codec)(x, out, threads)
+
+
+def unstickify(
+    x: Any,
+    shape: Sequence[int],
+    dtype: Any = "float16",
+    dim_order: Sequence[int] | None = None,
+    *,
+    codec: str = "nearest",
+    out: Any = None,
+    threads: int | None = None,
+) -> Any:
+    """The tensor of `shape` and type `dtype` whose sticks are the bytes `x`."""
+    size, name = tuple(shape), short_name(dtype)
+    source = _sticks(size, name, None if dim_order is None else tuple(dim_order))
+    return _compiled(size, name, source, None, codec=codec)(x, out, threads)
+
+
+def shard(
+    x: Any,
+    mapper: str,
+    to: Layout | str | None = None,
+    *,
+    device: str | None = None,
+    pad_value: float | None = None,
+    rounding: str = "host",
+    source_dtype: Any = None,
+    out: Any = None,
+    threads: int | None = None,
+) -> Any:
+    """What each device of a mesh gets of an array, in the order of the mesh.
+
+    `mapper` is a text such as `ShardTensor2dMesh(mesh_shape=(2, 4), dims=(None, 0))`, `to` the layout on a device. Without
+    `to` the result is an array with one more dimension, the devices, in front.
+    """
+    size, name = _described(x, source_dtype)
+    return _compiled(size, name, None, _text(to), mapper, device, pad_value, rounding)(x, out, threads)
+
+
+def unshard(
+    x: Any,
+    mapper: str,
+    shape: Sequence[int],
+    dtype: Any,
+    source: Layout | str,
+    *,
+    out: Any = None,
+    threads: int | None = None,
+) -> Any:
+    """The tensor of `shape` and type `dtype` of which devices hold the bytes `x`, each in the layout `source`."""
+    return _compiled(tuple(shape), short_name(dtype), _text(source), None, mapper)(x, out, threads)

@@ -1,0 +1,69 @@
+from collections.abc import Sequence
+from typing import Any, TypedDict
+
+__version__: str
+
+class Error(ValueError):
+    """Bad input: what was given and what was needed."""
+
+    code: int
+
+class Layout:
+    """A layout text, read and checked; `str` gives a text that reads the same."""
+
+    def __new__(cls, text: str) -> Layout: ...
+    def __hash__(self) -> int: ...
+
+class Info(TypedDict):
+    to: str
+    logical_shape: list[int]
+    dtype: str
+    physical_shape: list[int]
+    grid: list[int]
+    shard_shape: list[int]
+    tile: list[int] | None
+    device_size: list[int] | None
+    stride_map: list[int] | None
+    buffers: int
+    buffer_bytes: int
+    total_bytes: int
+    padding_elements: int
+    nests: list[str]
+    isa: str
+
+class Plan:
+    def __new__(
+        cls,
+        shape: Sequence[int] | None,
+        dtype: str | None,
+        source: str | None,
+        to: str | None,
+        mesh: str | None,
+        device: str | None,
+        pad_value: float | None,
+        rounding: str,
+        codec: str,
+    ) -> Plan: ...
+    def run(self, x: Any, out: Any, threads: int | None) -> None: ...
+    def run_chunk(self, x: Any, out: Any, begin: int, end: int) -> None: ...
+    def locate(self, index: Sequence[int]) -> list[tuple[int, int, int, int | None]]: ...
+    def owner(self, buffer: int, byte: int) -> tuple[str, list[list[int]]]: ...
+    @property
+    def info(self) -> Info: ...
+    @property
+    def shape(self) -> list[int]: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def source_bytes(self) -> int: ...
+    @property
+    def buffers(self) -> int: ...
+    @property
+    def buffer_bytes(self) -> int: ...
+    @property
+    def granule(self) -> int: ...
+    @property
+    def host_array(self) -> tuple[list[int], str, list[int] | None, int] | None: ...
+
+def describe(x: Any) -> tuple[list[int], str | None]: ...
+def main(arguments: Sequence[str]) -> int: ...

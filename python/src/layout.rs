@@ -1,0 +1,54 @@
+//! Layout texts as Python objects.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use pyo3::exceptions::PyUserWarning;
+use pyo3::ffi::c_str;
+use pyo3::prelude::*;
+use tilewright::text::{Descriptor, Parsed, parse};
+
+use crate::error::exception;
+
+/// A layout text, read and checked; it prints as a text that reads the same.
+#[pyclass(frozen, eq, module = "tilewright")]
+#[derive(PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) descriptor: Descriptor,
+}
+
+#[pymethods]
+impl Layout {
+    #[new]
+    fn new(py: Python<'_>, text: &str) -> PyResult<Layout> {
+        read(py, text).map(|descriptor| Layout { descriptor })
+    }
+
+    fn __str__(&self) -> String {
+        self.descriptor.to_string()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Layout({:?})", self.descriptor.to_string())
+    }
+
+    fn __hash__(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.descriptor.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn __reduce__(slf: &Bound<'_, Layout>) -> (Py<PyAny>, (String,)) {
+        (slf.get_type().into_any().unbind(), (slf.get().__str__(),))
+    }
+}
+
+/// Reads a text; what of it was not understood becomes Python warnings.
+pub(crate) fn read(py: Python<'_>, text: &str) -> PyResult<Descriptor> {
+    let Parsed { descriptor, warnings } = parse(text).map_err(exception)?;
+    let category = py.get_type::<PyUserWarning>();
+    for warning in warnings {
+        let warning = std::ffi::CString::new(warning).unwrap_or_else(|_| c_str!("a key was ignored").into());
+        PyErr::warn(py, &category, &warning, 2)?;
+    }
+    Ok(descriptor)
+}

@@ -1,0 +1,458 @@
+//! The memory of Python objects: where it lies, how it is laid out, and what keeps it there.
+//!
+//! All unsafe code of the package. What it rests on:
+//! - **P1** an object that offers the buffer protocol, DLPack or the array interface tells the truth about its memory: every
+//!   element that shape and strides reach lies inside of one allocation, which lives until it is given back.
+//! - **P2** nobody writes the source, or uses the destination, while a call runs: the documentation asks it of the caller.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_int, c_void};
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict, PyTuple};
+use tilewright::target::MAX_RANK;
+
+use crate::element::Element;
+use crate::error::value;
+
+/// The memory of an array for as long as this value lives.
+pub(crate) struct Memory<'py> {
+    shape: Vec<u64>,
+    /// In bytes.
+    strides: Vec<i64>,
+    element: Element,
+    writable: bool,
+    /// The lowest byte of all elements, and how far above it the first element begins.
+    start: *mut u8,
+    offset: usize,
+    /// Bytes from the lowest to behind the highest.
+    len: usize,
+    _hold: Hold<'py>,
+}
+
+/// What keeps the memory where it is.
+#[expect(dead_code, reason = "held, and given back when dropped")]
+enum Hold<'py> {
+    Buffer(Buffer),
+    Tensor(Tensor),
+    Object(Bound<'py, PyAny>),
+}
+
+/// What an array says of itself, unchecked.
+struct Claim<'py> {
+    /// The element at index 0.
+    at: *mut u8,
+    shape: Vec<i64>,
+    /// In bytes; none for dense row-major.
+    strides: Option<Vec<i64>>,
+    element: Element,
+    writable: bool,
+    hold: Hold<'py>,
+}
+
+impl<'py> Memory<'py> {
+    /// The memory of anything with the buffer protocol, the array interface or DLPack; nothing is copied.
+    pub(crate) fn of(x: &Bound<'py, PyAny>) -> PyResult<Memory<'py>> {
+        let claim = match Claim::from_buffer(x)? {
+            Some(claim) => claim,
+            None => match Claim::from_exchange(x)? {
+                Some(claim) => claim,
+                None => match Claim::from_interface(x)? {
+                    Some(claim) => claim,
+                    None => Claim::from_dlpack(x)?,
+                },
+            },
+        };
+        claim.check()
+    }
+
+    pub(crate) fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    pub(crate) fn element(&self) -> Element {
+        self.element
+    }
+
+    /// Strides in elements, those that mean nothing as in a dense array; none where elements lie at fractions of elements.
+    pub(crate) fn strides(&self) -> Option<Vec<i64>> {
+        let size = self.element.size() as i64;
+        let mut dense = 1_i64;
+        let mut strides = vec![0; self.shape.len()];
+        let empty = self.shape.contains(&0);
+        for (d, &n) in self.shape.iter().enumerate().rev() {
+            strides[d] = if n <= 1 || empty {
+                dense
+            } else if self.strides[d] % size == 0 {
+                self.strides[d] / size
+            } else {
+                return None;
+            };
+            dense = dense.saturating_mul(n.max(1) as i64);
+        }
+        Some(strides)
+    }
+
+    /// Elements below the first one in memory, where strides are negative.
+    pub(crate) fn offset(&self) -> i64 {
+        (self.offset / self.element.size()) as i64
+    }
+
+    /// Whether the elements lie side by side in row-major order.
+    pub(crate) fn is_dense(&self) -> bool {
+        let mut dense = self.element.size() as i64;
+        self.shape.contains(&0)
+            || self.shape.iter().zip(&self.strides).rev().all(|(&n, &stride)| {
+                let fits = n == 1 || stride == dense;
+                dense = dense.saturating_mul(n as i64);
+                fits
+            })
+    }
+
+    /// Bytes from the lowest to behind the highest element.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The bytes, to be read.
+    pub(crate) fn source(&self) -> &[u8] {
+        if self.len == 0 {
+            return &[];
+        }
+        // SAFETY: P1 and `check`: `len` bytes from `start` on are inside of the object's memory, which `_hold` keeps; P2.
+        unsafe { std::slice::from_raw_parts(self.start, self.len) }
+    }
+
+    /// The bytes, to be written; `source` is what is read meanwhile.
+    pub(crate) fn destination(&mut self, source: &[u8]) -> PyResult<&mut [MaybeUninit<u8>]> {
+        if !self.writable {
+            return Err(value("out", "an array that is read-only", "one that can be written"));
+        }
+        if !self.is_dense() {
+            return Err(value("out", "an array with gaps or permuted dimensions", "a dense row-major one"));
+        }
+        if self.len == 0 {
+            return Ok(&mut []);
+        }
+        let (a, b) = (self.start.addr(), source.as_ptr().addr());
+        if a < b.saturating_add(source.len()) && b < a.saturating_add(self.len) {
+            return Err(value("out", "memory that overlaps the source", "memory of its own"));
+        }
+        // SAFETY: as in `source`; writable by its own word, apart from `source`, and borrowed mutably from `self`.
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.start.cast(), self.len) })
+    }
+}
+
+impl<'py> Claim<'py> {
+    /// Computes the range of addresses, and checks all numbers.
+    fn check(self) -> PyResult<Memory<'py>> {
+        let Claim { at, shape, strides, element, writable, hold } = self;
+        let sizes: Option<Vec<u64>> = shape.iter().map(|&n| u64::try_from(n).ok()).collect();
+        let sizes = sizes.filter(|s| s.len() <= MAX_RANK).ok_or_else(|| {
+            value("shape of an array", format!("{shape:?}"), format!("at most {MAX_RANK} sizes of 0 or more"))
+        })?;
+        let size = element.size() as i64;
+        let strides = strides.unwrap_or_else(|| {
+            let mut dense = size;
+            let mut strides = vec![0; shape.len()];
+            for (stride, &n) in strides.iter_mut().zip(&shape).rev() {
+                *stride = dense;
+                dense = dense.saturating_mul(n.max(1));
+            }
+            strides
+        });
+        if strides.len() != sizes.len() {
+            let given = format!("{} for {} dimensions", strides.len(), sizes.len());
+            return Err(value("strides of an array", given, "one for each dimension"));
+        }
+        let (mut below, mut above) = (0_i128, i128::from(size));
+        if sizes.contains(&0) {
+            above = 0;
+        } else {
+            for (&n, &stride) in shape.iter().zip(&strides) {
+                let way = (i128::from(n) - 1) * i128::from(stride);
+                below -= way.min(0);
+                above += way.max(0);
+            }
+        }
+        let fits = |n: i128| usize::try_from(n).ok().filter(|&n| n <= isize::MAX as usize);
+        let (offset, len) = fits(below)
+            .zip(fits(below + above))
+            .filter(|&(below, len)| {
+                let lowest = at.addr().checked_sub(below);
+                len == 0 || lowest.is_some_and(|a| a > 0 && a.checked_add(len).is_some())
+            })
+            .ok_or_else(|| {
+                value("array", format!("shape {shape:?} with strides {strides:?}"), "an array in memory")
+            })?;
+        Ok(Memory {
+            shape: sizes,
+            strides,
+            element,
+            writable,
+            start: at.wrapping_sub(offset),
+            offset,
+            len,
+            _hold: hold,
+        })
+    }
+
+    /// The buffer protocol; none where the object lacks it, or has it but not for its element type.
+    fn from_buffer(x: &Bound<'py, PyAny>) -> PyResult<Option<Claim<'py>>> {
+        let Some(buffer) = Buffer::of(x) else { return Ok(None) };
+        let view = &*buffer.0;
+        let rank = usize::try_from(view.ndim).unwrap_or(0);
+        if !view.suboffsets.is_null() {
+            return Err(value("array", "rows behind pointers", "one piece of memory"));
+        }
+        // SAFETY: where not NULL, the exporter keeps a C string until the buffer is released.
+        let format = (!view.format.is_null()).then(|| unsafe { CStr::from_ptr(view.format) });
+        let format = format.map_or("B", |f| f.to_str().unwrap_or("?"));
+        let size = usize::try_from(view.itemsize).unwrap_or(0);
+        let Some(element) = Element::from_format(format, size) else {
+            return Err(value("element type", format!("`{format}`"), NUMBERS));
+        };
+        let list = |at: *mut ffi::Py_ssize_t| -> Option<Vec<i64>> {
+            if at.is_null() || rank == 0 {
+                return (rank == 0).then(Vec::new);
+            }
+            // SAFETY: the request asks for shape and strides, and each has `ndim` numbers.
+            Some(unsafe { std::slice::from_raw_parts(at, rank) }.iter().map(|&n| n as i64).collect())
+        };
+        let Some(shape) = list(view.shape) else {
+            return Err(value("array", "a buffer without a shape", "one with a shape"));
+        };
+        let (at, writable, strides) = (view.buf.cast(), view.readonly == 0, list(view.strides));
+        Ok(Some(Claim { at, shape, strides, element, writable, hold: Hold::Buffer(buffer) }))
+    }
+
+    /// The array interface; none where the object lacks it.
+    fn from_interface(x: &Bound<'py, PyAny>) -> PyResult<Option<Claim<'py>>> {
+        let py = x.py();
+        let Some(interface) = x.getattr_opt(intern!(py, "__array_interface__"))? else { return Ok(None) };
+        let interface = interface.cast_into::<PyDict>()?;
+        let entry = |key: &str| {
+            let entry = interface.get_item(key)?.filter(|entry| !entry.is_none());
+            entry.ok_or_else(|| {
+                value("__array_interface__", format!("no `{key}`"), "an address, shape and typestr")
+            })
+        };
+        let (at, readonly): (usize, bool) = entry("data")?.extract()?;
+        let typestr: String = entry("typestr")?.extract()?;
+        let name =
+            x.getattr_opt(intern!(py, "dtype"))?.and_then(|d| d.getattr_opt(intern!(py, "name")).ok()?);
+        let name: String = name.and_then(|name| name.extract().ok()).unwrap_or_default();
+        // Of the types that ml_dtypes adds, the type string says little more than the size.
+        let unnamed = !typestr.contains('V') || name.is_empty() || name.starts_with("void");
+        let element = Element::from_name(&name)
+            .or_else(|| if unnamed { Element::from_typestr(&typestr) } else { None });
+        let element = element.ok_or_else(|| value("element type", format!("`{typestr}` {name}"), NUMBERS))?;
+        let strides = match interface.get_item("strides")? {
+            Some(strides) if !strides.is_none() => Some(strides.extract()?),
+            _ => None,
+        };
+        Ok(Some(Claim {
+            at: std::ptr::with_exposed_provenance_mut(at),
+            shape: entry("shape")?.extract()?,
+            strides,
+            element,
+            writable: !readonly,
+            hold: Hold::Object(x.clone()),
+        }))
+    }
+
+    /// DLPack by its table of C functions, which costs a tenth of `__dlpack__`; none where the type lacks it.
+    fn from_exchange(x: &Bound<'py, PyAny>) -> PyResult<Option<Claim<'py>>> {
+        let py = x.py();
+        let Some(table) = x.get_type().getattr_opt(intern!(py, "__dlpack_c_exchange_api__"))? else {
+            return Ok(None);
+        };
+        let Ok(capsule) = table.cast_into::<PyCapsule>() else { return Ok(None) };
+        let table: NonNull<Exchange> = capsule.pointer_checked(Some(c"dlpack_exchange_api"))?.cast();
+        // SAFETY: a capsule of this name holds a table that lives as long as the process, and begins with its version.
+        let Version { major, .. } = unsafe { table.as_ref() }.version;
+        if major != 1 {
+            return Ok(None);
+        }
+        if let Some(lazy) = x.getattr_opt(intern!(py, "is_neg"))?
+            && lazy.call0()?.is_truthy()?
+        {
+            return Err(value("tensor", "one whose negation is still to be done", "`x.resolve_neg()`"));
+        }
+        let mut tensor = std::ptr::null_mut();
+        // SAFETY: version 1 has this function here; it takes an object of the type that the table is from.
+        let status = unsafe { (table.as_ref().managed_tensor_from_object)(x.as_ptr().cast(), &mut tensor) };
+        let tensor = NonNull::new(tensor).filter(|_| status == 0).map(Tensor);
+        let Some(tensor) = tensor else {
+            return Err(PyErr::take(py).unwrap_or_else(|| value("tensor", "no memory", "one with DLPack")));
+        };
+        // SAFETY: a tensor that its producer gave us, alive until `Tensor` is dropped.
+        let managed = unsafe { tensor.0.as_ref() };
+        let writable = managed.flags & READ_ONLY == 0;
+        // SAFETY: as above.
+        unsafe { Claim::from_tensor(&managed.tensor, writable, Hold::Tensor(tensor)) }.map(Some)
+    }
+
+    /// DLPack by `__dlpack__`.
+    fn from_dlpack(x: &Bound<'py, PyAny>) -> PyResult<Claim<'py>> {
+        let py = x.py();
+        let Some(export) = x.getattr_opt(intern!(py, "__dlpack__"))? else {
+            let name = x.get_type().qualname()?;
+            let message = format!("{name} has neither the buffer protocol, DLPack nor the array interface");
+            return Err(PyTypeError::new_err(message));
+        };
+        let kwargs = PyDict::new(py);
+        kwargs.set_item(intern!(py, "max_version"), PyTuple::new(py, [1, 0])?)?;
+        let capsule = match export.call((), Some(&kwargs)) {
+            // Producers older than version 1 do not know the argument.
+            Err(e) if e.is_instance_of::<PyTypeError>(py) => export.call0()?,
+            capsule => capsule?,
+        };
+        let capsule = capsule.cast_into::<PyCapsule>()?;
+        if capsule.is_valid_checked(Some(c"dltensor_versioned")) {
+            let managed: NonNull<Managed> = capsule.pointer_checked(Some(c"dltensor_versioned"))?.cast();
+            // SAFETY: a capsule of this name holds such a tensor, of which the first field never changes.
+            let Version { major, minor } = unsafe { managed.as_ref() }.version;
+            if major != 1 {
+                return Err(value("DLPack version", format!("{major}.{minor}"), "1"));
+            }
+            // SAFETY: the layout of version 1. The capsule keeps the tensor, and we keep the capsule.
+            let managed = unsafe { managed.as_ref() };
+            let writable = managed.flags & READ_ONLY == 0;
+            // SAFETY: as above.
+            return unsafe {
+                Claim::from_tensor(&managed.tensor, writable, Hold::Object(capsule.into_any()))
+            };
+        }
+        let tensor: NonNull<DlTensor> = capsule.pointer_checked(Some(c"dltensor"))?.cast();
+        // SAFETY: a capsule of this name holds a struct that begins with this one. The capsule keeps it, and we keep the
+        // capsule.
+        unsafe { Claim::from_tensor(tensor.as_ref(), true, Hold::Object(capsule.into_any())) }
+    }
+
+    /// # Safety
+    /// The tensor is as DLPack describes it, and `hold` keeps its memory.
+    unsafe fn from_tensor(tensor: &DlTensor, writable: bool, hold: Hold<'py>) -> PyResult<Claim<'py>> {
+        if !HOST.contains(&tensor.device_type) {
+            let given = format!("memory of DLPack device type {}", tensor.device_type);
+            return Err(value("tensor", given, "one in host memory, such as `x.cpu()`"));
+        }
+        let element = Element::from_dlpack(tensor.code, tensor.bits).filter(|_| tensor.lanes == 1);
+        let element = element.ok_or_else(|| {
+            value("element type", format!("DLPack code {} of {} bits", tensor.code, tensor.bits), NUMBERS)
+        })?;
+        let rank = usize::try_from(tensor.ndim).unwrap_or(0);
+        let list = |at: *const i64| {
+            // SAFETY: DLPack: shape, and strides where not NULL, have `ndim` numbers.
+            if rank == 0 { vec![] } else { unsafe { std::slice::from_raw_parts(at, rank) }.to_vec() }
+        };
+        let size = element.size() as i64;
+        let strides = (!tensor.strides.is_null() || rank == 0)
+            .then(|| list(tensor.strides).iter().map(|s| s.saturating_mul(size)).collect());
+        Ok(Claim {
+            at: tensor.data.cast::<u8>().wrapping_add(tensor.byte_offset as usize),
+            shape: list(tensor.shape),
+            strides,
+            element,
+            writable,
+            hold,
+        })
+    }
+}
+
+/// The element types that can be read.
+const NUMBERS: &str = "bool, or integers or floats of 8 to 64 bits in little-endian order";
+
+/// A view that an exporter of the buffer protocol gave us.
+struct Buffer(Box<ffi::Py_buffer>);
+
+impl Buffer {
+    fn of(x: &Bound<'_, PyAny>) -> Option<Buffer> {
+        // SAFETY: an object, while attached.
+        if unsafe { ffi::PyObject_CheckBuffer(x.as_ptr()) } == 0 {
+            return None;
+        }
+        let mut view = Box::new(ffi::Py_buffer::new());
+        // SAFETY: as above; the view stays where it is until it is released.
+        if unsafe { ffi::PyObject_GetBuffer(x.as_ptr(), &mut *view, ffi::PyBUF_FULL_RO) } != 0 {
+            // An exporter that has no buffer format for its elements raises; other protocols may have one.
+            PyErr::take(x.py());
+            return None;
+        }
+        Some(Buffer(view))
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: filled by `PyObject_GetBuffer`, released once; `Memory` is dropped while attached, as it borrows `'py`.
+        unsafe { ffi::PyBuffer_Release(&mut *self.0) }
+    }
+}
+
+/// A tensor that a DLPack producer gave us.
+struct Tensor(NonNull<Managed>);
+
+impl Drop for Tensor {
+    fn drop(&mut self) {
+        // SAFETY: ours, and given back once.
+        unsafe {
+            if let Some(deleter) = self.0.as_ref().deleter {
+                deleter(self.0.as_ptr());
+            }
+        }
+    }
+}
+
+/// DLPack's device types whose memory the host can read: CPU, pinned by CUDA or by ROCm.
+const HOST: [i32; 3] = [1, 3, 11];
+
+/// The flag of a tensor that must not be written.
+const READ_ONLY: u64 = 1;
+
+/// `DLPackVersion`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Version {
+    major: u32,
+    minor: u32,
+}
+
+/// `DLTensor`.
+#[repr(C)]
+struct DlTensor {
+    data: *mut c_void,
+    device_type: i32,
+    device: i32,
+    ndim: i32,
+    code: u8,
+    bits: u8,
+    lanes: u16,
+    shape: *const i64,
+    strides: *const i64,
+    byte_offset: u64,
+}
+
+/// `DLManagedTensorVersioned`.
+#[repr(C)]
+struct Managed {
+    version: Version,
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut Managed)>,
+    flags: u64,
+    tensor: DlTensor,
+}
+
+/// `DLPackExchangeAPI` as far as it is used.
+#[repr(C)]
+struct Exchange {
+    version: Version,
+    previous: *const c_void,
+    allocate: *const c_void,
+    managed_tensor_from_object: unsafe extern "C" fn(*mut c_void, *mut *mut Managed) -> c_int,
+}

@@ -1,0 +1,177 @@
+"""Plans: chunks, threads, questions, and the command line."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import tilewright
+
+TILES = "ttnn(dtype=bfloat8_b, layout=TILE)"
+
+
+@pytest.fixture(scope="module")
+def large():
+    x = np.random.default_rng(3).standard_normal((2048, 1024)).astype("f4")
+    plan = tilewright.compile(x, TILES)
+    return x, plan, plan(x, threads=1)
+
+
+def test_threads_do_not_change_bytes(large):
+    x, plan, expected = large
+    for threads in (None, 1, 2, 3, 16):
+        np.testing.assert_array_equal(plan(x, threads=threads), expected)
+    for threads in (0, 1025):
+        with pytest.raises(tilewright.Error, match="1 to 1024"):
+            plan(x, threads=threads)
+
+
+def test_many_threads_call_one_plan(large):
+    x, plan, expected = large
+    results = {}
+
+    def work(i):
+        view = x if i % 2 else x[:, ::-1][:, ::-1]
+        results[i] = plan(view, threads=1 + i % 3)
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(results) == 8 and all(np.array_equal(r, expected) for r in results.values())
+
+
+def test_the_interpreter_is_free_meanwhile(large):
+    x, plan, expected = large
+    out = np.empty_like(expected)
+    running, count = True, 0
+
+    def count_up():
+        nonlocal count
+        while running:
+            count += 1
+            time.sleep(0)
+
+    # A thread that holds the interpreter is only interrupted after this long: longer than all the calls.
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(60)
+    other = threading.Thread(target=count_up)
+    try:
+        other.start()
+        before = count
+        for _ in range(50):
+            plan(x, out, threads=1)
+        assert count > before
+    finally:
+        running = False
+        sys.setswitchinterval(interval)
+        other.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_has_threads_of_its_own(large):
+    x, plan, expected = large
+    plan(x, threads=2)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if np.array_equal(plan(x, threads=2), expected) else 1)
+    for _ in range(600):
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            break
+        time.sleep(0.1)
+    else:
+        os.kill(child, 9)
+        pytest.fail("the child hangs")
+    assert status == 0
+
+
+def test_chunks(large):
+    x, plan, expected = large
+    for size in (1, 1088, 100_000, 1 << 30):
+        parts = list(plan.chunks(size)) if size > 1 else list(plan.chunks(size))[:3]
+        pieces = [plan.chunk(x, part) for part in parts]
+        whole = np.concatenate(pieces)
+        np.testing.assert_array_equal(whole, expected.reshape(-1)[: whole.size])
+        assert size == 1 or whole.size == expected.size
+    out = np.empty(1088, np.uint8)
+    assert plan.chunk(x, range(1088, 2176), out) is out
+    np.testing.assert_array_equal(out, expected[0, 1088:2176])
+    for wrong in (range(1, 1088), range(0, 1 << 40), range(0, 4, 2), range(2176, 1088)):
+        with pytest.raises(tilewright.Error):
+            plan.chunk(x, wrong)
+
+
+def test_locate_and_owner_agree():
+    plan = tilewright.compile("memref<40x50xf32>", TILES)
+    for index in ((0, 0), (39, 49), (17, 33)):
+        (place,) = plan.locate(index)
+        assert index in [tuple(i) for i in plan.owner(place.buffer, place.byte).elements]
+        assert index in [tuple(i) for i in plan.owner(place.buffer, place.shared).elements]
+    assert plan.owner(0, 4 * 1088 - 1).kind == "padding"
+    assert tilewright.locate(TILES, (40, 50), "f32", (17, 33)) == plan.locate((17, 33))
+    places = tilewright.locate(None, (4,), "f32", (1,), mesh="ReplicateTensorToMesh(mesh_shape=(1, 3))")
+    assert [(p.buffer, p.byte) for p in places] == [(0, 4), (1, 4), (2, 4)]
+    with pytest.raises(tilewright.Error, match="index"):
+        plan.locate((40, 0))
+    with pytest.raises(tilewright.Error, match="place"):
+        plan.owner(1, 0)
+
+
+def test_explain():
+    plan = tilewright.compile("memref<40x50xf32>", TILES)
+    assert plan.info["buffer_bytes"] == plan.destination_bytes == 4 * 1088
+    assert plan.info["padding_elements"] == 64 * 64 - 40 * 50
+    text = tilewright.explain(TILES, (40, 50), np.float32)
+    assert text == plan.explain() and "[64, 64]" in text and "pack bfloat8_b" in text
+    assert repr(plan).startswith("<Plan: 40x50 f32 to ttnn(")
+
+
+def test_what_a_plan_is_of():
+    with pytest.raises(tilewright.Error, match="shape: given none"):
+        tilewright.compile(TILES, "ttnn(dtype=bfloat16, layout=TILE)")
+    plan = tilewright.compile(TILES, "ttnn(dtype=float32, layout=TILE)", shape=(32, 32), dtype="f32")
+    assert plan(bytes(1088)).tobytes() == bytes(4096)
+    with pytest.raises(tilewright.Error, match="1088 bytes"):
+        plan(bytes(1087))
+    plan = tilewright.compile(TILES, "memref<3x4xf16>")
+    assert (plan.shape, plan.dtype, plan.source_bytes) == ((3, 4), "f16", 1088)
+    assert plan(bytes(1088)).dtype == np.float16
+    with pytest.raises(tilewright.Error, match=r"shape \[3, 4\] of f32"):
+        tilewright.compile("memref<3x4xf32>", None)(np.zeros((4, 3), "f4"))
+    with pytest.raises(tilewright.Error, match="integers are never converted"):
+        tilewright.tilize(np.zeros((4, 4), "i4"), "bfloat16")
+    with pytest.raises(tilewright.Error, match="2\\^63"):
+        tilewright.compile("memref<9223372036854775807x9223372036854775807xf32>", None)
+    for choice in ("rounding", "codec"):
+        with pytest.raises(tilewright.Error, match=choice):
+            tilewright.compile("memref<3xf32>", None, **{choice: "best"})
+
+
+def run(*arguments):
+    command = [sys.executable, "-m", "tilewright", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_command_line(tmp_path):
+    version = run("--version")
+    assert version.returncode == 0 and version.stdout.startswith(f"tilewright {tilewright.__version__}\n")
+    x = np.random.default_rng(5).standard_normal((40, 50)).astype("f4")
+    np.save(tmp_path / "x.npy", x)
+    done = run("convert", str(tmp_path / "x.npy"), "--to", TILES, "--out", str(tmp_path / "x.bin"), "--check")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "x.bin").read_bytes() == tilewright.tilize(x, "bfloat8_b").tobytes()
+    wrong = run("explain", "--shape", "2", "--dtype", "f32", "--to", "nothing")
+    assert wrong.returncode == 2 and wrong.stdout == "" and wrong.stderr.startswith("error: ")
+    assert run("--help").returncode == 0 and run("--wrong").returncode == 2
+
+
+def test_torch_is_not_imported():
+    code = "import sys, tilewright; sys.exit(any(m in sys.modules for m in ('torch', 'jax', 'ml_dtypes')))"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
