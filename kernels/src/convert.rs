@@ -3,8 +3,8 @@
 use std::mem::MaybeUninit;
 
 use crate::lane::{self, Lane};
-use crate::window::lies_inside;
-use crate::{Kernels, Number, Window};
+use crate::window::{turns, turns_lie_inside};
+use crate::{Around, Caching, Kernels, MAX_AROUND, Number, Window};
 
 impl Kernels {
     /// Converts the `w.rows * w.cols` elements that the window names, each by [`Number::convert`], from offsets
@@ -29,36 +29,62 @@ impl Kernels {
         dst_at: usize,
         w: &Window,
     ) {
+        self.convert_around(from, to, src, src_at, dst, dst_at, w, &[]);
+    }
+
+    /// [`Kernels::convert`] in every turn of up to [`MAX_AROUND`] loops, outermost first.
+    ///
+    /// # Panics
+    /// As [`Kernels::convert`], in whichever turn; and when there are more loops.
+    #[allow(clippy::too_many_arguments)]
+    pub fn convert_around(
+        &self,
+        from: Number,
+        to: Number,
+        src: &[u8],
+        src_at: usize,
+        dst: &mut [MaybeUninit<u8>],
+        dst_at: usize,
+        w: &Window,
+        around: &[Around],
+    ) {
         if from == to {
-            return self.copy(from.size(), src, src_at, dst, dst_at, w);
+            return self.copy_around(from.size(), src, src_at, dst, dst_at, w, around, Caching::default());
         }
-        if w.rows == 0 || w.cols == 0 {
+        assert!(around.len() <= MAX_AROUND, "{} loops around a window", around.len());
+        if w.rows == 0 || w.cols == 0 || around.iter().any(|a| a.n == 0) {
             return;
         }
+        let inside =
+            |len: usize, at: usize, size: usize, row: isize, col: isize, step: fn(&Around) -> isize| {
+                let turns = around.iter().map(|a| (a.n, step(a)));
+                turns_lie_inside(len, at, size, (w.rows, row), (w.cols, col), turns)
+            };
         assert!(
-            lies_inside(src.len(), src_at, from.size(), (w.rows, w.src_row), (w.cols, w.src_col)),
-            "{} elements of {w:?} from byte {src_at} leave a source of {} bytes",
+            inside(src.len(), src_at, from.size(), w.src_row, w.src_col, |a| a.src),
+            "{} elements of {w:?} from byte {src_at}, with {around:?} around, leave a source of {} bytes",
             from.name(),
             src.len()
         );
         assert!(
-            lies_inside(dst.len(), dst_at, to.size(), (w.rows, w.dst_row), (w.cols, w.dst_col)),
-            "{} elements of {w:?} from byte {dst_at} leave a destination of {} bytes",
+            inside(dst.len(), dst_at, to.size(), w.dst_row, w.dst_col, |a| a.dst),
+            "{} elements of {w:?} from byte {dst_at}, with {around:?} around, leave a destination of {} bytes",
             to.name(),
             dst.len()
         );
-        let bytes = w.rows.checked_mul(w.cols).and_then(|n| n.checked_mul(to.size()));
+        let mut counts = around.iter().map(|a| a.n).chain([w.rows, w.cols]);
+        let bytes = counts.try_fold(to.size(), |bytes, n| bytes.checked_mul(n));
         assert!(
             bytes.is_some_and(|bytes| bytes <= dst.len()),
-            "{} elements of {w:?} do not fit side by side in a destination of {} bytes",
+            "{} elements of {w:?}, with {around:?} around, do not fit side by side in a destination of {} bytes",
             to.name(),
             dst.len()
         );
-        self.table.convert(Conversion { from, to, src, src_at, dst, dst_at, window: *w });
+        self.table.convert(Conversion { from, to, src, src_at, dst, dst_at, window: *w, around });
     }
 }
 
-/// A conversion whose window [`Kernels::convert`] has found to lie inside both slices.
+/// A conversion whose window [`Kernels::convert_around`] has found to lie inside both slices in every turn.
 pub(crate) struct Conversion<'a> {
     from: Number,
     to: Number,
@@ -67,6 +93,7 @@ pub(crate) struct Conversion<'a> {
     dst: &'a mut [MaybeUninit<u8>],
     dst_at: usize,
     window: Window,
+    around: &'a [Around],
 }
 
 impl Conversion<'_> {
@@ -87,23 +114,33 @@ impl Conversion<'_> {
         }
     }
 
-    /// Calls `row` with the contiguous rows of both sides.
+    /// Calls `row` with where each row of the window begins in source and destination, in every turn.
     #[inline(always)]
-    fn rows(self, row: impl Fn(&[u8], &mut [MaybeUninit<u8>])) {
-        let w = self.window;
-        for r in 0..w.rows as isize {
-            let from = self.src_at.wrapping_add_signed(r.wrapping_mul(w.src_row));
-            let to = self.dst_at.wrapping_add_signed(r.wrapping_mul(w.dst_row));
-            row(
-                &self.src[from..][..w.cols * self.from.size()],
-                &mut self.dst[to..][..w.cols * self.to.size()],
-            );
-        }
+    fn rows(window: &Window, around: &[Around], mut row: impl FnMut(isize, isize)) {
+        turns(
+            around,
+            #[inline(always)]
+            |src, dst| {
+                for r in 0..window.rows as isize {
+                    let from = src.wrapping_add(r.wrapping_mul(window.src_row));
+                    row(from, dst.wrapping_add(r.wrapping_mul(window.dst_row)));
+                }
+            },
+        );
     }
 
     #[inline(always)]
     fn runs<A: Lane<M>, B: Lane<N>, const M: usize, const N: usize>(self) {
-        self.rows(lane::run::<A, B, M, N>);
+        let (from, to) = (self.window.cols * M, self.window.cols * N);
+        Self::rows(
+            &self.window,
+            self.around,
+            #[inline(always)]
+            |src, dst| {
+                let (src, dst) = (self.src_at.wrapping_add_signed(src), self.dst_at.wrapping_add_signed(dst));
+                lane::run::<A, B, M, N>(&self.src[src..][..from], &mut self.dst[dst..][..to]);
+            },
+        );
     }
 }
 
@@ -135,15 +172,15 @@ pub(crate) fn body(on: Conversion<'_>) {
 /// Element (r, c) of the destination is [`Number::convert`] of element (r, c) of the source.
 pub(crate) fn scalar(on: Conversion<'_>) {
     let w = on.window;
-    for r in 0..w.rows as isize {
+    Conversion::rows(&w, on.around, |src, dst| {
         for c in 0..w.cols as isize {
             let place = |at: usize, row: isize, col: isize| {
-                at.wrapping_add_signed(r.wrapping_mul(row)).wrapping_add_signed(c.wrapping_mul(col))
+                at.wrapping_add_signed(row).wrapping_add_signed(c.wrapping_mul(col))
             };
-            let bits = read(on.from, on.src, place(on.src_at, w.src_row, w.src_col));
-            write(on.to, on.dst, place(on.dst_at, w.dst_row, w.dst_col), on.from.convert(on.to, bits));
+            let bits = read(on.from, on.src, place(on.src_at, src, w.src_col));
+            write(on.to, on.dst, place(on.dst_at, dst, w.dst_col), on.from.convert(on.to, bits));
         }
-    }
+    });
 }
 
 /// The code of the element of format `number` at byte `at`.
@@ -192,6 +229,10 @@ pub(crate) mod sweep {
                     same(tested, rule, from, to, &src, &window(5, cols, f, 5 * f, c * t, t));
                     same(tested, rule, from, to, &src, &window(5, cols, 0, f, c * t, t));
                 }
+                let w = window(3, 5, 40 * f, f, 5 * t, t);
+                let around =
+                    [Around { n: 2, src: 20 * f, dst: 60 * t }, Around { n: 4, src: 5 * f, dst: 15 * t }];
+                same_around(tested, rule, from, to, &src, &w, &around);
             }
         }
     }
@@ -225,13 +266,23 @@ pub(crate) mod sweep {
     }
 
     fn same(tested: &Kernels, rule: &Kernels, from: Number, to: Number, src: &[u8], w: &Window) {
-        let reach = |rows: usize, cols: usize, row: isize, col: isize| {
-            rows.saturating_sub(1) * row as usize + cols.saturating_sub(1) * col as usize
-        };
-        let len = reach(w.rows, w.cols, w.dst_row, w.dst_col) + to.size();
+        same_around(tested, rule, from, to, src, w, &[]);
+    }
+
+    fn same_around(
+        tested: &Kernels,
+        rule: &Kernels,
+        from: Number,
+        to: Number,
+        src: &[u8],
+        w: &Window,
+        around: &[Around],
+    ) {
+        let loops = around.iter().map(|a| (a.n, a.dst)).chain([(w.rows, w.dst_row), (w.cols, w.dst_col)]);
+        let len = loops.map(|(n, step)| n.saturating_sub(1) * step as usize).sum::<usize>() + to.size();
         let run = |kernels: &Kernels| {
             let mut dst = vec![MaybeUninit::new(0xEE); len + 6];
-            kernels.convert(from, to, src, 0, &mut dst, 3, w);
+            kernels.convert_around(from, to, src, 0, &mut dst, 3, w, around);
             assume_written(dst)
         };
         let (got, want) = (run(tested), run(rule));
@@ -239,7 +290,7 @@ pub(crate) mod sweep {
             let at = (0..got.len()).find(|&i| got[i] != want[i]).unwrap();
             let isa = tested.isa().name();
             panic!(
-                "{isa} {} to {} over {w:?}, byte {at}: {:02x} instead of {:02x}",
+                "{isa} {} to {} over {w:?}, {around:?}, byte {at}: {:02x} instead of {:02x}",
                 from.name(),
                 to.name(),
                 got[at],

@@ -2,11 +2,9 @@
 
 use std::mem::MaybeUninit;
 
-use crate::mem::{Move, Moves};
-use crate::{Around, Kernels, Window, transpose};
-
-/// The most loops around a window that one call takes.
-pub const MAX_AROUND: usize = 8;
+use crate::mem::Moves;
+use crate::stream::Streams;
+use crate::{Around, Caching, Kernels, Window, transpose};
 
 impl Kernels {
     /// Copies the `w.rows * w.cols` elements of `elem` bytes that the window names, from offsets counted from byte
@@ -29,11 +27,12 @@ impl Kernels {
         dst_at: usize,
         w: &Window,
     ) {
-        self.copy_around(elem, src, src_at, dst, dst_at, w, &[]);
+        self.copy_around(elem, src, src_at, dst, dst_at, w, &[], Caching::default());
     }
 
-    /// [`Kernels::copy`] in every turn of up to [`MAX_AROUND`] loops, outermost first: one call for many windows, each
-    /// of which may be smaller than a call is worth.
+    /// [`Kernels::copy`] in every turn of up to [`MAX_AROUND`](crate::MAX_AROUND) loops, outermost first: one call for many windows, each
+    /// of which may be smaller than a call is worth. Elements of one row that lie one after another on both sides count as
+    /// one for `caching`.
     ///
     /// # Panics
     /// As [`Kernels::copy`], in whichever turn.
@@ -48,30 +47,25 @@ impl Kernels {
         dst_at: usize,
         w: &Window,
         around: &[Around],
+        caching: Caching,
     ) {
         if let Some(on) = Moves::new(elem, src, src_at, dst, dst_at, w, around) {
-            self.table.copy(on);
+            let on = on.merged();
+            match self.streams() {
+                Some(by) if caching.past && on.whole_pieces() => self.table.stream(on, by, caching.ahead),
+                _ => self.table.copy(on),
+            }
         }
     }
 }
 
-/// Runs first, then transposes, then whatever is left element by element.
-#[inline(always)]
-pub(crate) fn body(on: Moves<'_>) {
-    on.for_each(
-        #[inline(always)]
-        |on| {
-            if let Err(on) = transpose::attempt(on.merged()) {
-                elements(on);
-            }
-        },
-    );
-}
-
+/// Transposes where there are some, and what is left element by element.
+///
 /// Sizes of whole registers move at once. Those between take two moves that overlap, which beats a call of
 /// `memcpy` until about 256 bytes.
 #[inline(always)]
-fn elements(on: Move<'_>) {
+pub(crate) fn body(on: Moves<'_>) {
+    let Err(on) = transpose::attempt(on) else { return };
     match on.elem() {
         1 => on.each::<1>(),
         2 => on.each::<2>(),
@@ -89,6 +83,17 @@ fn elements(on: Move<'_>) {
         65..128 => on.each_in_two::<64>(),
         129..=256 => on.each_in_two::<128>(),
         _ => on.each_long(),
+    }
+}
+
+/// [`body`] with stores past the caches, of elements that are whole pieces.
+#[inline(always)]
+pub(crate) fn streamed(on: Moves<'_>, by: Streams, ahead: isize) {
+    match on.elem() {
+        32 => on.each_streamed::<32>(by, ahead),
+        64 => on.each_streamed::<64>(by, ahead),
+        128 => on.each_streamed::<128>(by, ahead),
+        _ => on.each_streamed::<0>(by, ahead),
     }
 }
 
@@ -125,6 +130,45 @@ pub(crate) mod sweep {
             for (rows, cols) in [(1, 1), (3, 1), (1, 3), (2, 3)] {
                 for window in arrangements(elem, rows, cols) {
                     same(tested, rule, elem, &window);
+                }
+            }
+        }
+    }
+
+    /// Elements that are whole pieces and some that are not, at aligned and other places, in turns around; fetching ahead
+    /// reaches outside of the source.
+    pub(crate) fn sweep_streamed(tested: &Kernels, rule: &Kernels) {
+        for elem in [32, 64, 96, 128, 160, 2048, 4096, 48, 100] {
+            for (at, gap, ahead) in [(0, 0, 0), (32, 64, 128), (0, 32, -999), (32, 0, 1 << 30), (8, 32, 64)] {
+                let pitch = elem + gap;
+                let w = Window {
+                    rows: 2,
+                    cols: 3,
+                    src_row: 3 * elem as isize,
+                    src_col: elem as isize,
+                    dst_row: pitch as isize,
+                    dst_col: 2 * pitch as isize,
+                };
+                let around = [
+                    Around { n: 2, src: 6 * elem as isize, dst: 6 * pitch as isize },
+                    Around { n: 3, src: 0, dst: 12 * pitch as isize },
+                ];
+                let src: Vec<u8> =
+                    (0..12 * elem as u32).map(|i| (i.wrapping_mul(0x9E37_79B1) >> 24) as u8).collect();
+                let run = |kernels: &Kernels, before: u8| {
+                    let mut dst = vec![MaybeUninit::new(before); 36 * pitch + 128];
+                    let aligned = dst.as_ptr().align_offset(64);
+                    let caching = Caching { past: true, ahead };
+                    kernels.copy_around(elem, &src, 0, &mut dst, aligned + at, &w, &around, caching);
+                    kernels.fence();
+                    crate::mem::assume_written(dst)[aligned..][..36 * pitch + 64].to_vec()
+                };
+                for before in [0x00, 0xFF] {
+                    assert!(
+                        run(tested, before) == run(rule, before),
+                        "{} streamed {elem}",
+                        tested.isa().name()
+                    );
                 }
             }
         }

@@ -21,11 +21,11 @@ mod window;
 
 pub use block::{BlockCodec, BlockFormat, BlockOptions, CodecError, Rounding};
 pub use cast::{Cast, Integer};
-pub use copy::MAX_AROUND;
 pub use dispatch::Kernels;
 pub use isa::Isa;
+pub use mem::prefetch;
 pub use number::Number;
 pub use pack::PackArgs;
 pub use tile::TileShape;
 pub use unpack::UnpackArgs;
-pub use window::{Around, Window};
+pub use window::{Around, Caching, MAX_AROUND, Window};

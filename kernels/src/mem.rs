@@ -5,8 +5,8 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use crate::copy::MAX_AROUND;
-use crate::window::lies_inside;
+use crate::stream::{PIECE, Streams};
+use crate::window::{MAX_AROUND, lies_inside, turns, turns_lie_inside};
 use crate::{Around, Window};
 
 /// A [`Window`] together with the slices it lies in.
@@ -111,26 +111,29 @@ impl<'a> Move<'a> {
     /// Calls `f` with the places of each element, columns within rows.
     #[inline(always)]
     fn for_each(self, f: impl Fn(*const u8, *mut u8)) {
-        let w = self.window;
         let (src, dst) = (self.src.as_ptr(), self.dst.as_mut_ptr().cast::<u8>());
-        for r in 0..w.rows as isize {
-            for c in 0..w.cols as isize {
-                // SAFETY: M1: both places are inside their slices. No product or sum overflows, as each is the
-                // distance of two places in one slice; `rows` and `cols` fit `isize`, as they fit `dst` side by
-                // side.
-                unsafe {
-                    f(
-                        src.offset(self.src_at as isize + r * w.src_row + c * w.src_col),
-                        dst.offset(self.dst_at as isize + r * w.dst_row + c * w.dst_col),
-                    )
-                }
+        // SAFETY: M1: both places are inside their slices.
+        self.for_each_at(|from, to| unsafe { f(src.offset(from), dst.offset(to)) });
+    }
+
+    /// Calls `f` with where each element lies in its slice, columns within rows.
+    #[inline(always)]
+    fn for_each_at(&self, f: impl Fn(isize, isize)) {
+        let w = self.window;
+        let (mut src_row, mut dst_row) = (self.src_at as isize, self.dst_at as isize);
+        for _ in 0..w.rows {
+            let (mut from, mut to) = (src_row, dst_row);
+            for _ in 0..w.cols {
+                f(from, to);
+                (from, to) = (from.wrapping_add(w.src_col), to.wrapping_add(w.dst_col));
             }
+            (src_row, dst_row) = (src_row.wrapping_add(w.src_row), dst_row.wrapping_add(w.dst_row));
         }
     }
 
     /// Copies elements of `N` bytes, each in one load and one store.
     #[inline(always)]
-    pub(crate) fn each<const N: usize>(self) {
+    fn each<const N: usize>(self) {
         assert_eq!(self.elem, N);
         // SAFETY: M1, and `elem` is `N`.
         self.for_each(|src, dst| unsafe { put(dst, get::<N>(src)) });
@@ -138,7 +141,7 @@ impl<'a> Move<'a> {
 
     /// Copies elements of `N` to `2 * N` bytes as their first `N` and their last `N` bytes, which may overlap.
     #[inline(always)]
-    pub(crate) fn each_in_two<const N: usize>(self) {
+    fn each_in_two<const N: usize>(self) {
         let rest = self.elem.checked_sub(N).filter(|&rest| rest <= N);
         let rest = rest.expect("elements of N to 2 * N bytes");
         // SAFETY: M1, and `elem` is `N + rest`.
@@ -150,10 +153,28 @@ impl<'a> Move<'a> {
 
     /// Copies elements of any size, each by a call of `memcpy`.
     #[inline(always)]
-    pub(crate) fn each_long(self) {
+    fn each_long(self) {
         let elem = self.elem;
         // SAFETY: M1; source and destination are a shared and a unique borrow, so they do not overlap.
         self.for_each(|src, dst| unsafe { dst.copy_from_nonoverlapping(src, elem) });
+    }
+
+    /// Copies elements of `N` bytes (of any number of pieces, where `N` is 0) past the caches, and fetches what lies
+    /// `ahead` of them.
+    #[inline(always)]
+    fn each_streamed<const N: usize>(self, by: Streams, ahead: isize) {
+        let elem = if N == 0 { self.elem } else { N };
+        assert!(elem == self.elem && elem.is_multiple_of(PIECE));
+        let (src, dst) = (self.src.as_ptr(), self.dst.as_mut_ptr().cast::<u8>());
+        self.for_each_at(|from, to| {
+            for piece in (0..elem).step_by(PIECE) {
+                if ahead != 0 && piece % 64 == 0 {
+                    prefetch(self.src, (from as usize + piece).wrapping_add_signed(ahead));
+                }
+                // SAFETY: M1, and pieces lie inside of elements. `Moves::each_streamed` has found all places aligned.
+                unsafe { by.put(src.offset(from).add(piece), dst.offset(to).add(piece)) };
+            }
+        });
     }
 
     /// Moves blocks of `B` x `B` elements through `transpose`: it gets the columns of a block, each contiguous in
@@ -162,7 +183,7 @@ impl<'a> Move<'a> {
     /// Needs `src_row` and `dst_col` equal to the element size, which is `LINE / B`, and at least `B` rows and
     /// columns. A last block that would leave the window moves back inside and repeats elements of the one before.
     #[inline(always)]
-    pub(crate) fn blocks<const B: usize>(self, transpose: impl Fn([[u8; LINE]; B]) -> [[u8; LINE]; B]) {
+    fn blocks<const B: usize>(self, transpose: impl Fn([[u8; LINE]; B]) -> [[u8; LINE]; B]) {
         let w = self.window;
         assert!(self.elem * B == LINE && w.rows >= B && w.cols >= B);
         assert!(w.src_row == self.elem as isize && w.dst_col == self.elem as isize);
@@ -171,10 +192,6 @@ impl<'a> Move<'a> {
         let start = |block: usize, count: usize| (block * B).min(count - B) as isize;
         // Squares of whole cache lines: every line that is loaded or stored is finished while it is in L1.
         for (rows, cols) in squares(blocks(w.rows), blocks(w.cols)) {
-            for c in start(cols.start, w.cols)..start(cols.end - 1, w.cols) + B as isize {
-                let line = self.src_at as isize + start(rows.start, w.rows) * w.src_row + c * w.src_col;
-                prefetch(self.src, line as usize + AHEAD);
-            }
             for c in cols {
                 let c = start(c, w.cols);
                 for r in rows.clone() {
@@ -230,24 +247,15 @@ impl<'a> Moves<'a> {
         let (src_len, dst_len) = (src.len(), dst.len());
         let on = Move::new(elem, src, src_at, dst, dst_at, window)?;
         let w = *window;
-        let reach = |at: usize, pick: fn(&Around) -> isize| {
-            around.iter().try_fold((at as isize, at as isize), |(lo, hi), a| {
-                let way = isize::try_from(a.n - 1).ok()?.checked_mul(pick(a))?;
-                Some((lo.checked_add(way.min(0))?, hi.checked_add(way.max(0))?))
-            })
-        };
-        let inside = |len: usize, ends: Option<(isize, isize)>, row: isize, col: isize| {
-            let at = |at: isize| {
-                usize::try_from(at).is_ok_and(|at| lies_inside(len, at, elem, (w.rows, row), (w.cols, col)))
-            };
-            // A window moves as a whole, so it is inside in every turn if it is at both ends.
-            ends.is_some_and(|(lo, hi)| at(lo) && at(hi))
+        let inside = |len: usize, at: usize, row: isize, col: isize, step: fn(&Around) -> isize| {
+            let turns = around.iter().map(|a| (a.n, step(a)));
+            turns_lie_inside(len, at, elem, (w.rows, row), (w.cols, col), turns)
         };
         let volume = around.iter().try_fold(w.rows * w.cols * elem, |v, a| v.checked_mul(a.n));
         assert!(
             around.is_empty()
-                || inside(src_len, reach(src_at, |a| a.src), w.src_row, w.src_col)
-                    && inside(dst_len, reach(dst_at, |a| a.dst), w.dst_row, w.dst_col)
+                || inside(src_len, src_at, w.src_row, w.src_col, |a| a.src)
+                    && inside(dst_len, dst_at, w.dst_row, w.dst_col, |a| a.dst)
                     && volume.is_some_and(|v| v <= dst_len),
             "{w:?} of elements of {elem} bytes, with {around:?} around it, leaves a source of {src_len} or a \
              destination of {dst_len} bytes"
@@ -255,40 +263,102 @@ impl<'a> Moves<'a> {
         Some(Moves { on, around })
     }
 
+    /// Bytes of an element.
+    #[inline(always)]
+    pub(crate) fn elem(&self) -> usize {
+        self.on.elem
+    }
+
+    /// The window.
+    #[inline(always)]
+    pub(crate) fn window(&self) -> Window {
+        self.on.window
+    }
+
+    /// The same moves with the roles of rows and columns exchanged.
+    #[inline(always)]
+    pub(crate) fn swapped(self) -> Moves<'a> {
+        Moves { on: self.on.swapped(), ..self }
+    }
+
+    /// The same moves with fewer and longer elements: [`Move::merged`].
+    #[inline(always)]
+    pub(crate) fn merged(self) -> Moves<'a> {
+        Moves { on: self.on.merged(), ..self }
+    }
+
+    /// Whether every element is whole aligned pieces.
+    pub(crate) fn whole_pieces(&self) -> bool {
+        let Move { elem, ref dst, dst_at, window: w, .. } = self.on;
+        let first = dst.as_ptr().addr().wrapping_add(dst_at);
+        let whole = |(n, step): (usize, isize)| n == 1 || step.unsigned_abs().is_multiple_of(PIECE);
+        let around = self.around.iter().map(|a| (a.n, a.dst));
+        let mut steps = around.chain([(w.rows, w.dst_row), (w.cols, w.dst_col)]);
+        elem.is_multiple_of(PIECE) && first.is_multiple_of(PIECE) && steps.all(whole)
+    }
+
     /// Calls `f` with the move of each turn, the last loop running fastest.
     #[inline(always)]
     pub(crate) fn for_each(self, f: impl Fn(Move<'_>)) {
-        let Moves { mut on, around } = self;
-        let mut turn = [0; MAX_AROUND];
-        loop {
-            f(Move { dst: &mut *on.dst, ..on });
-            let mut i = around.len();
-            loop {
-                let Some(next) = i.checked_sub(1) else { return };
-                i = next;
-                let a = around[i];
-                turn[i] += 1;
-                // M2 keeps both places inside of their slices after any turn that is made.
-                let by = if turn[i] < a.n { 1 } else { 1 - turn[i] as isize };
-                on.src_at = on.src_at.wrapping_add_signed(a.src.wrapping_mul(by));
-                on.dst_at = on.dst_at.wrapping_add_signed(a.dst.wrapping_mul(by));
-                if turn[i] < a.n {
-                    break;
-                }
-                turn[i] = 0;
-            }
-        }
+        let Moves { on, around } = self;
+        // M2 keeps both places inside of their slices in any turn.
+        turns(around, |src, dst| {
+            let (src_at, dst_at) = (on.src_at.wrapping_add_signed(src), on.dst_at.wrapping_add_signed(dst));
+            f(Move { src_at, dst: &mut *on.dst, dst_at, ..on });
+        });
+    }
+
+    /// Copies elements of `N` bytes.
+    #[inline(always)]
+    pub(crate) fn each<const N: usize>(self) {
+        self.for_each(
+            #[inline(always)]
+            |on| on.each::<N>(),
+        );
+    }
+
+    /// Copies elements of `N` to `2 * N` bytes.
+    #[inline(always)]
+    pub(crate) fn each_in_two<const N: usize>(self) {
+        self.for_each(
+            #[inline(always)]
+            |on| on.each_in_two::<N>(),
+        );
+    }
+
+    /// Copies elements of any size.
+    #[inline(always)]
+    pub(crate) fn each_long(self) {
+        self.for_each(
+            #[inline(always)]
+            |on| on.each_long(),
+        );
+    }
+
+    /// Copies elements of `N` bytes (of any size, where `N` is 0), which are whole pieces, past the caches.
+    #[inline(always)]
+    pub(crate) fn each_streamed<const N: usize>(self, by: Streams, ahead: isize) {
+        assert!(self.whole_pieces(), "not whole pieces of {PIECE} bytes");
+        self.for_each(
+            #[inline(always)]
+            |on| on.each_streamed::<N>(by, ahead),
+        );
+        by.end();
+    }
+
+    /// Moves blocks of `B` x `B` elements: [`Move::blocks`].
+    #[inline(always)]
+    pub(crate) fn blocks<const B: usize>(self, transpose: impl Fn([[u8; LINE]; B]) -> [[u8; LINE]; B]) {
+        self.for_each(
+            #[inline(always)]
+            |on| on.blocks(&transpose),
+        );
     }
 }
 
-/// How far ahead of a transpose its source is prefetched, in bytes. A source of many far-apart columns is too much
-/// for the hardware's own prefetch: on the 128 MiB of `examples/rates` this line lifts 2-byte elements from 3.2 to 5.0
-/// GB/s (`memcpy` 10.5), and costs a sixth where the source is in L2 already.
-const AHEAD: usize = 128;
-
-/// Asks for the cache line of byte `at`, if the slice has that byte.
+/// Asks for the cache line of byte `at` (x86-64; nothing elsewhere), if the slice has that byte.
 #[inline(always)]
-pub(crate) fn prefetch(bytes: &[u8], at: usize) {
+pub fn prefetch(bytes: &[u8], at: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if let Some(byte) = bytes.get(at) {
         safe_arch::prefetch_t0(byte);

@@ -9,7 +9,7 @@ use crate::block::Rule;
 use crate::convert::read;
 use crate::lane::{Bf16, F16, F32, Lane, Peak};
 use crate::mem::{as_uninit, prefetch};
-use crate::window::tiles_lie_inside;
+use crate::window::turns_lie_inside;
 use crate::{BlockCodec, Isa, Kernels, Number, TileShape};
 
 use wide::i16x8;
@@ -64,9 +64,9 @@ impl Kernels {
             return;
         }
         if a.rows > 0 && a.cols > 0 {
-            let (tiles, row, col) = ((a.tiles, a.src_tile), (a.rows, a.src_row), (a.cols, a.src_col));
+            let (tiles, row, col) = ([(a.tiles, a.src_tile)], (a.rows, a.src_row), (a.cols, a.src_col));
             assert!(
-                tiles_lie_inside(src.len(), a.src_at, from.size(), tiles, row, col),
+                turns_lie_inside(src.len(), a.src_at, from.size(), row, col, tiles.into_iter()),
                 "{} elements of {a:?} leave a source of {} bytes",
                 from.name(),
                 src.len()

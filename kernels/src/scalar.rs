@@ -2,6 +2,7 @@
 
 use crate::fill::Runs;
 use crate::mem::{Move, Moves};
+use crate::stream::Streams;
 
 /// Element (r, c) of the source becomes element (r, c) of the destination.
 pub(crate) fn copy(on: Moves<'_>) {
@@ -24,6 +25,11 @@ fn window(on: Move<'_>) {
             }
         }
     }
+}
+
+/// [`copy`]: caches change no byte.
+pub(crate) fn stream(on: Moves<'_>, _by: Streams, _ahead: isize) {
+    copy(on);
 }
 
 /// Byte i of every run is byte i of the pattern repeated without end.

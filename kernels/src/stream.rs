@@ -26,8 +26,13 @@ impl Kernels {
         let Some(dst) = dst else {
             panic!("{} bytes from byte {dst_at} leave a destination of {room} bytes", src.len());
         };
-        let done = lines(self, src, dst);
+        let done = self.streams().map_or(0, |by| by.lines(src, dst));
         dst[done..].copy_from_slice(as_uninit(&src[done..]));
+    }
+
+    /// Stores past the caches, if the level has them.
+    pub(crate) fn streams(&self) -> Option<Streams> {
+        Streams::of(self)
     }
 
     /// Orders all stores that this thread streamed before everything it stores afterwards.
@@ -37,6 +42,16 @@ impl Kernels {
     }
 }
 
+/// Bytes of one store past the caches. Two that fill a line soon one after the other leave the processor together.
+pub(crate) const PIECE: usize = 32;
+
+/// The right to store past the caches.
+///
+/// Fact S1, cited by the unsafe blocks below: it comes from [`Streams::of`] alone, which has seen a table of V3 or above;
+/// such a table exists only where there is AVX (D1).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Streams(());
+
 #[cfg(all(target_arch = "x86_64", feature = "streaming", not(miri)))]
 mod streaming {
     use super::*;
@@ -44,39 +59,60 @@ mod streaming {
 
     const LINE: usize = 64;
 
-    /// Streams the whole lines of `src` and returns their bytes; 0 where that is not possible.
-    #[inline]
-    pub(super) fn lines(kernels: &Kernels, src: &[u8], dst: &mut [MaybeUninit<u8>]) -> usize {
-        let bytes = src.len().min(dst.len()) / LINE * LINE;
-        if bytes == 0 || kernels.isa() < Isa::V3 || !dst.as_ptr().addr().is_multiple_of(LINE) {
-            return 0;
+    impl Streams {
+        pub(super) fn of(kernels: &Kernels) -> Option<Streams> {
+            (kernels.isa() >= Isa::V3).then_some(Streams(()))
         }
-        // SAFETY: `bytes` is positive, a multiple of a line, and within both slices; `dst` is aligned to a line.
-        // D1: a table of V3 or above exists only where there is AVX. `vzeroupper` leaves no dirty upper halves to
-        // code compiled for SSE; all sixteen registers it changes are declared.
-        unsafe {
-            std::arch::asm!(
-                "2:",
-                "vmovups ymm0, [{src}]",
-                "vmovups ymm1, [{src} + 32]",
-                "vmovntps [{dst}], ymm0",
-                "vmovntps [{dst} + 32], ymm1",
-                "add {src}, 64",
-                "add {dst}, 64",
-                "sub {bytes}, 64",
-                "jnz 2b",
-                "vzeroupper",
-                src = inout(reg) src.as_ptr() => _,
-                dst = inout(reg) dst.as_mut_ptr() => _,
-                bytes = inout(reg) bytes => _,
-                out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
-                out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
-                out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
-                out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
-                options(nostack),
-            );
+
+        /// Copies [`PIECE`] bytes. A series of calls ends with [`Streams::end`].
+        ///
+        /// # Safety
+        /// The bytes from `src` are readable, those from `dst` writable, and `dst` is aligned to a piece.
+        #[inline(always)]
+        pub(crate) unsafe fn put(self, src: *const u8, dst: *mut u8) {
+            // SAFETY: S1 and the caller's promise; the register that it changes is declared.
+            unsafe {
+                std::arch::asm!(
+                    "vmovups ymm0, [{src}]",
+                    "vmovntps [{dst}], ymm0",
+                    src = in(reg) src,
+                    dst = in(reg) dst,
+                    out("xmm0") _,
+                    options(nostack, preserves_flags),
+                );
+            }
         }
-        bytes
+
+        /// Leaves no dirty upper halves of registers to code compiled for SSE.
+        #[inline(always)]
+        pub(crate) fn end(self) {
+            // SAFETY: S1; all sixteen registers that it changes are declared.
+            unsafe {
+                std::arch::asm!(
+                    "vzeroupper",
+                    out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                    out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+                    out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+                    out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
+                    options(nomem, nostack, preserves_flags),
+                );
+            }
+        }
+
+        /// Streams the whole lines of `src` and returns their bytes; 0 unless `dst` is aligned to a line.
+        #[inline]
+        pub(super) fn lines(self, src: &[u8], dst: &mut [MaybeUninit<u8>]) -> usize {
+            let bytes = src.len().min(dst.len()) / LINE * LINE;
+            if !dst.as_ptr().addr().is_multiple_of(LINE) {
+                return 0;
+            }
+            for at in (0..bytes).step_by(PIECE) {
+                // SAFETY: `bytes` is a multiple of a piece, and within both slices; `dst` is aligned to a line.
+                unsafe { self.put(src.as_ptr().add(at), dst.as_mut_ptr().cast::<u8>().add(at)) };
+            }
+            self.end();
+            bytes
+        }
     }
 
     #[inline]
@@ -90,14 +126,29 @@ mod streaming {
 mod streaming {
     use super::*;
 
-    pub(super) fn lines(_: &Kernels, _: &[u8], _: &mut [MaybeUninit<u8>]) -> usize {
-        0
+    impl Streams {
+        pub(super) fn of(_: &Kernels) -> Option<Streams> {
+            None
+        }
+
+        /// # Safety
+        /// The bytes from `src` are readable, those from `dst` writable.
+        pub(crate) unsafe fn put(self, src: *const u8, dst: *mut u8) {
+            // SAFETY: the caller's promise.
+            unsafe { dst.copy_from(src, PIECE) }
+        }
+
+        pub(crate) fn end(self) {}
+
+        pub(super) fn lines(self, _: &[u8], _: &mut [MaybeUninit<u8>]) -> usize {
+            0
+        }
     }
 
     pub(super) fn fence() {}
 }
 
-use streaming::{fence, lines};
+use streaming::fence;
 
 #[cfg(test)]
 mod tests {

@@ -6,13 +6,13 @@
 use bytemuck::Pod;
 use wide::{u8x16, u16x8, u32x4, u64x2};
 
-use crate::mem::{LINE, Move};
+use crate::mem::{LINE, Moves};
 
-/// Does the move if it is a transpose with elements of 1, 2, 4 or 8 bytes of at least one whole block; else gives
-/// it back.
+/// Does the moves if they are transposes with elements of 1, 2, 4 or 8 bytes of at least one whole block; else gives
+/// them back.
 #[inline(always)]
-pub(crate) fn attempt(on: Move<'_>) -> Result<(), Move<'_>> {
-    let contiguous = |on: &Move<'_>| {
+pub(crate) fn attempt(on: Moves<'_>) -> Result<(), Moves<'_>> {
+    let contiguous = |on: &Moves<'_>| {
         let (elem, w) = (on.elem() as isize, on.window());
         w.src_row == elem && w.dst_col == elem
     };
@@ -21,11 +21,23 @@ pub(crate) fn attempt(on: Move<'_>) -> Result<(), Move<'_>> {
         return Err(on.swapped());
     }
     match on.elem() {
-        1 => on.blocks(|lines| cast(round(round(round(round(cast::<_, u8x16, 16>(lines))))))),
-        2 => on.blocks(|lines| cast(u16x8::transpose(cast(lines)))),
-        4 => on.blocks(|lines| cast(round(round(cast::<_, u32x4, 4>(lines))))),
-        8 => on.blocks(|lines| cast(round(cast::<_, u64x2, 2>(lines)))),
-        _ => return Err(on),
+        1 => on.blocks(
+            #[inline(always)]
+            |lines| cast(round(round(round(round(cast::<_, u8x16, 16>(lines)))))),
+        ),
+        2 => on.blocks(
+            #[inline(always)]
+            |lines| cast(u16x8::transpose(cast(lines))),
+        ),
+        4 => on.blocks(
+            #[inline(always)]
+            |lines| cast(round(round(cast::<_, u32x4, 4>(lines)))),
+        ),
+        8 => on.blocks(
+            #[inline(always)]
+            |lines| cast(round(cast::<_, u64x2, 2>(lines))),
+        ),
+        _ => return Err(on.swapped()),
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use crate::bfp::GROUP;
 use crate::block::Rule;
 use crate::convert::write;
 use crate::lane::{Bf16, F16, F32, Lane};
-use crate::window::tiles_lie_inside;
+use crate::window::turns_lie_inside;
 use crate::{BlockCodec, Kernels, Number, TileShape};
 
 /// A row of packed tiles to unpack: which rectangle of each, and where it goes.
@@ -75,9 +75,9 @@ impl Kernels {
             "tiles of {bytes} bytes of {a:?} leave a source of {} bytes",
             src.len()
         );
-        let (tiles, row, col) = ((a.tiles, a.dst_tile), (a.rows, a.dst_row), (a.cols, a.dst_col));
+        let (tiles, row, col) = ([(a.tiles, a.dst_tile)], (a.rows, a.dst_row), (a.cols, a.dst_col));
         assert!(
-            tiles_lie_inside(dst.len(), a.dst_at, to.size(), tiles, row, col),
+            turns_lie_inside(dst.len(), a.dst_at, to.size(), row, col, tiles.into_iter()),
             "{} elements of {a:?} leave a destination of {} bytes",
             to.name(),
             dst.len()

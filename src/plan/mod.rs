@@ -20,6 +20,10 @@ pub(crate) use order::MAX_BLOCK;
 /// The most loops of one nest: every dimension and split of a tensor of the greatest rank.
 pub(crate) const MAX_LOOPS: usize = 64;
 
+/// A destination of this many bytes is written past the caches: it would not stay in them, and an ordinary store
+/// reads each line before it writes it.
+const STREAMED: u64 = 24 << 20;
+
 /// Choices that change bytes, and two that do not: the instruction set, and how bytes are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Options {
@@ -130,6 +134,8 @@ pub struct Plan {
     /// The fill as the value that pads inside of tiles.
     pub(crate) pad: f32,
     pub(crate) kernels: &'static Kernels,
+    /// Whether the destination is written past the caches.
+    pub(crate) streams: bool,
     options: Options,
 }
 
@@ -160,13 +166,17 @@ impl Plan {
         let filled = target.codec.is_none() || nests.iter().any(|n| n.leaf == Leaf::Fill);
         let (fill, pad) =
             if filled { fill(&target, dst.fill())? } else { (Box::default(), dst.fill() as f32) };
-        order::choose(&mut nests, &source, &target, op);
+        let streams = match options.store {
+            Store::Auto => target.space.total_bytes() >= STREAMED,
+            store => store == Store::Streamed,
+        };
+        order::choose(&mut nests, &source, &target, op, streams);
         if let Some(nest) = nests.iter().find(|n| n.loops.len() > MAX_LOOPS) {
             let what = format!("a nest of {} loops", nest.loops.len());
             return Err(Error::TooComplex { what, cap: MAX_LOOPS });
         }
         let kernels = kernels_for(options.isa)?;
-        Ok(Plan { nests, src: source, dst: target, op, fill, pad, kernels, options: *options })
+        Ok(Plan { nests, src: source, dst: target, op, fill, pad, kernels, streams, options: *options })
     }
 
     /// Bytes of the source: all its buffers, one after another.

@@ -3,6 +3,8 @@
 use crate::layout::axis::Addr;
 use crate::layout::stair::Step;
 
+use super::order::Walk;
+
 /// Source and destination address that advance together: unit, bytes and slot of each.
 pub(crate) type Both = Step<6>;
 
@@ -42,18 +44,8 @@ pub(crate) struct Nest {
     pub(crate) loops: Vec<Loop>,
     /// What one turn of all loops does.
     pub(crate) leaf: Leaf,
-    /// The loop that is the rows of a kernel's window, if any.
-    pub(crate) rows: Option<usize>,
-    /// The loop that is the columns of a kernel's window, or its row of tiles, if any.
-    pub(crate) cols: Option<usize>,
-    /// The order in which the loops are walked, outermost first.
-    pub(crate) order: Vec<usize>,
-    /// How many turns of each loop are assembled at once where the destination is streamed.
-    pub(crate) blocks: Vec<u64>,
-    /// How far apart these turns are while they are assembled, in bytes.
-    pub(crate) packed: Vec<i64>,
-    /// The first loop of those that step inside of a run of destination bytes.
-    pub(crate) segment: usize,
+    /// How it is walked when it runs.
+    pub(crate) walk: Walk,
     /// How a kernel reads the tile to be packed in place, if it can.
     pub(crate) in_place: Option<InPlace>,
 }
@@ -93,17 +85,6 @@ pub(crate) struct Gather {
 
 impl Nest {
     pub(crate) fn new(at: Both, loops: Vec<Loop>, leaf: Leaf) -> Nest {
-        Nest {
-            at,
-            loops,
-            leaf,
-            rows: None,
-            cols: None,
-            order: vec![],
-            blocks: vec![],
-            packed: vec![],
-            segment: 0,
-            in_place: None,
-        }
+        Nest { at, loops, leaf, walk: Walk::default(), in_place: None }
     }
 }

@@ -2,9 +2,12 @@
 
 mod buffer;
 mod clip;
+mod elements;
 mod execute;
 mod interpret;
+mod job;
 mod memory;
+mod pack;
 mod reference;
 mod threads;
 mod window;

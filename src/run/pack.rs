@@ -1,0 +1,118 @@
+//! Tiles of block formats: packed where they lie, or gathered first.
+
+use kernels::{Number, PackArgs, Window};
+
+use super::clip::advance;
+use super::job::{Block, Job};
+use super::memory::writable;
+use crate::plan::nest::{Both, Gather, Nest};
+use crate::plan::{MAX_BLOCK, MAX_LOOPS, Op};
+
+impl Job<'_> {
+    /// Packs a tile, or a row of tiles that a kernel reads where they lie.
+    pub(super) fn pack(
+        &mut self,
+        nest: &Nest,
+        parts: &[Gather],
+        turn: &[u64; MAX_LOOPS],
+        size: &[u64; MAX_LOOPS],
+        to: usize,
+    ) {
+        let plan = self.plan;
+        let (Some(codec), Op::Convert(number, _)) = (plan.dst.codec, plan.op) else { return };
+        let moved = |part: &Gather| {
+            part.moves
+                .iter()
+                .zip(turn)
+                .fold(part.src, |at, (step, &turn)| std::array::from_fn(|k| at[k] + step[k] * turn as i64))
+        };
+        let row = nest.walk.tiles;
+        if let (Some(tile), [part]) = (nest.in_place, parts) {
+            let at = moved(part);
+            let args = PackArgs {
+                tiles: row.map_or(1, |i| size[i] as usize),
+                src_at: (plan.src.space.unit_at(at[0]) + at[1]) as usize,
+                src_tile: row.map_or(0, |i| part.moves[i][1] as isize),
+                src_row: tile.src_row,
+                src_col: tile.src_col,
+                rows: tile.rows,
+                cols: tile.cols,
+                pad: plan.pad,
+                dst_tile: row.map_or(plan.dst.grain, |i| plan.linear(nest.loops[i].step) as usize),
+            };
+            let bytes = args.tiles * plan.dst.grain;
+            if !plan.streams || row.is_none_or(|i| nest.walk.segment > i) || bytes > MAX_BLOCK {
+                return plan.kernels.pack(&codec, number, self.source, &args, self.out, to);
+            }
+            let Block(block) = self.block.get_or_insert_with(Block::zero);
+            plan.kernels.pack(&codec, number, self.source, &args, writable(block), 0);
+            return plan.kernels.stream(&block[..bytes], self.out, to);
+        }
+        let elements = codec.tile().elements();
+        let covered: u64 = parts.iter().map(|p| p.loops.iter().map(|l| l.n).product::<u64>()).sum();
+        if covered < elements as u64 {
+            self.carry.tile()[..elements].fill(plan.pad);
+        }
+        for part in parts {
+            self.gather(part, moved(part));
+        }
+        let args = PackArgs {
+            tiles: 1,
+            src_at: 0,
+            src_tile: 0,
+            src_row: codec.tile().cols() as isize * 4,
+            src_col: 4,
+            rows: codec.tile().rows(),
+            cols: codec.tile().cols(),
+            pad: plan.pad,
+            dst_tile: plan.dst.grain,
+        };
+        let tile = bytemuck::cast_slice(&self.carry.tile()[..elements]);
+        plan.kernels.pack(&codec, Number::F32, tile, &args, self.out, to);
+    }
+
+    /// Puts the elements of one part of a tile, which begin at `at`, in their slots.
+    fn gather(&mut self, part: &Gather, at: [i64; 3]) {
+        let plan = self.plan;
+        let Op::Convert(number, _) = plan.op else { return };
+        let (outer, inner) = part.loops.split_at(part.loops.len().saturating_sub(2));
+        let pick = |i: usize| inner.get(i).map_or((1, [0; 6]), |l| (l.n as usize, l.step));
+        let ((rows, row), (cols, col)) = (pick(0), pick(1));
+        let block = plan.src.codec.is_some();
+        // Rows or columns that go from tile to tile of a block source are taken one by one.
+        let steps_tiles = |s: Both| s[0] != 0 || (block && s[1] != 0);
+        let outer_turns: u64 = outer.iter().map(|l| l.n).product();
+        let (row_turns, col_turns) =
+            (if steps_tiles(row) { rows } else { 1 }, if steps_tiles(col) { cols } else { 1 });
+        for turn in 0..outer_turns {
+            let mut rest = turn;
+            let mut base = [at[0], at[1], at[2], 0, 0, part.slot];
+            for l in outer.iter().rev() {
+                base = advance(base, l.step, (rest % l.n) as i64);
+                rest /= l.n;
+            }
+            for r in 0..row_turns {
+                for c in 0..col_turns {
+                    let from = advance(advance(base, row, r as i64), col, c as i64);
+                    let byte = (plan.src.space.unit_at(from[0]) + from[1]) as usize;
+                    let (tile, source, first, by) = if block {
+                        let (tile, unpacked) = self.carry.tile_and_unpacked(plan, self.source, byte);
+                        (tile, unpacked, from[2] as usize * 4, (2, 4))
+                    } else {
+                        (self.carry.tile(), self.source, byte, (1, 1))
+                    };
+                    let tile = writable(bytemuck::cast_slice_mut(tile));
+                    let w = Window {
+                        rows: rows / row_turns,
+                        cols: cols / col_turns,
+                        src_row: (row[by.0] * by.1) as isize,
+                        src_col: (col[by.0] * by.1) as isize,
+                        dst_row: row[5] as isize * 4,
+                        dst_col: col[5] as isize * 4,
+                    };
+                    plan.kernels.convert(number, Number::F32, source, first, tile, from[5] as usize * 4, &w);
+                }
+            }
+        }
+    }
+}
