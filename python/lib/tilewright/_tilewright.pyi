@@ -42,7 +42,10 @@ class Plan:
         device: str | None,
         pad_value: float | None,
         rounding: str,
+        search: bool,
         codec: str,
+        compat_unpack: bool,
+        saturate: bool,
     ) -> Plan: ...
     def run(self, x: Any, out: Any, threads: int | None) -> None: ...
     def run_chunk(self, x: Any, out: Any, begin: int, end: int) -> None: ...
