@@ -192,7 +192,18 @@ impl<'py> Claim<'py> {
 
     /// The buffer protocol; none where the object lacks it.
     fn from_buffer(x: &Bound<'py, PyAny>) -> PyResult<Option<Claim<'py>>> {
-        let Some(buffer) = Buffer::of(x)? else { return Ok(None) };
+        let (buffer, named) = match Buffer::of(x, ffi::PyBUF_FULL_RO).transpose() {
+            None => return Ok(None),
+            Some(Ok(buffer)) => (buffer, None),
+            // The protocol has no letter for the types of ml_dtypes: their arrays show their bytes, but only without one.
+            Some(Err(refusal)) => {
+                let named = scalar_name(x)?.and_then(|name| Element::from_name(&name));
+                match (named, Buffer::of(x, ffi::PyBUF_STRIDED_RO)) {
+                    (Some(_), Ok(Some(buffer))) => (buffer, named),
+                    _ => return Err(refusal),
+                }
+            }
+        };
         let view = &*buffer.0;
         let rank = usize::try_from(view.ndim).unwrap_or(0);
         if !view.suboffsets.is_null() {
@@ -202,9 +213,8 @@ impl<'py> Claim<'py> {
         let format = (!view.format.is_null()).then(|| unsafe { CStr::from_ptr(view.format) });
         let format = format.map_or("B", |f| f.to_str().unwrap_or("?"));
         let size = usize::try_from(view.itemsize).unwrap_or(0);
-        let Some(element) = Element::from_format(format, size) else {
-            return Err(value("element type", format!("`{format}`"), NUMBERS));
-        };
+        let element = named.or_else(|| Element::from_format(format, size)).filter(|e| e.size() == size);
+        let element = element.ok_or_else(|| value("element type", format!("`{format}`"), NUMBERS))?;
         let list = |at: *mut ffi::Py_ssize_t| -> Option<Vec<i64>> {
             if at.is_null() || rank == 0 {
                 return (rank == 0).then(Vec::new);
@@ -232,11 +242,9 @@ impl<'py> Claim<'py> {
         };
         let (at, readonly): (usize, bool) = entry("data")?.extract()?;
         let typestr: String = entry("typestr")?.extract()?;
-        let name =
-            x.getattr_opt(intern!(py, "dtype"))?.and_then(|d| d.getattr_opt(intern!(py, "name")).ok()?);
-        let name: String = name.and_then(|name| name.extract().ok()).unwrap_or_default();
+        let name = scalar_name(x)?.unwrap_or_default();
         // Of the types that ml_dtypes adds, the type string says little more than the size.
-        let unnamed = !typestr.contains('V') || name.is_empty() || name.starts_with("void");
+        let unnamed = !typestr.contains('V') || matches!(name.as_str(), "" | "void");
         let element = Element::from_name(&name)
             .or_else(|| if unnamed { Element::from_typestr(&typestr) } else { None });
         let element = element.ok_or_else(|| value("element type", format!("`{typestr}` {name}"), NUMBERS))?;
@@ -311,6 +319,7 @@ impl<'py> Claim<'py> {
             }
             .map(Some);
         }
+        // Before version 1 a producer can only refuse to hand out what must not be written: all else is writable.
         let tensor: NonNull<DlTensor> = capsule.pointer_checked(Some(c"dltensor"))?.cast();
         // SAFETY: a capsule of this name holds a struct that begins with this one. The capsule keeps it, and we keep the
         // capsule.
@@ -357,6 +366,19 @@ fn refuse_negated(x: &Bound<'_, PyAny>) -> PyResult<()> {
     }
 }
 
+/// The name of the scalar type of an array with a numpy dtype.
+fn scalar_name(x: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+    let py = x.py();
+    let mut of = x.clone();
+    for name in [intern!(py, "dtype"), intern!(py, "type"), intern!(py, "__name__")] {
+        match of.getattr_opt(name)? {
+            Some(next) => of = next,
+            None => return Ok(None),
+        }
+    }
+    Ok(of.extract().ok())
+}
+
 /// Row-major strides, where one element steps by `step`; saturated where no memory has so many elements.
 pub(crate) fn row_major(shape: &[u64], step: i64) -> Vec<i64> {
     let mut strides = vec![0; shape.len()];
@@ -376,14 +398,14 @@ struct Buffer(Box<ffi::Py_buffer>);
 
 impl Buffer {
     /// None where the object lacks the protocol.
-    fn of(x: &Bound<'_, PyAny>) -> PyResult<Option<Buffer>> {
+    fn of(x: &Bound<'_, PyAny>, flags: c_int) -> PyResult<Option<Buffer>> {
         // SAFETY: an object, while attached.
         if unsafe { ffi::PyObject_CheckBuffer(x.as_ptr()) } == 0 {
             return Ok(None);
         }
         let mut view = Box::new(ffi::Py_buffer::new());
         // SAFETY: as above; the view stays where it is until it is released.
-        if unsafe { ffi::PyObject_GetBuffer(x.as_ptr(), &mut *view, ffi::PyBUF_FULL_RO) } != 0 {
+        if unsafe { ffi::PyObject_GetBuffer(x.as_ptr(), &mut *view, flags) } != 0 {
             return Err(PyErr::fetch(x.py()));
         }
         Ok(Some(Buffer(view)))

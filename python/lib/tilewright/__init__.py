@@ -7,7 +7,7 @@ Results are numpy arrays: of the element type of a host array, or of bytes, one 
 of an accelerator's layout. `out` is any dense memory of as many bytes, and is given back.
 
 What cannot be done raises `Error`, a `ValueError` that says what was given and what was needed; objects that are no arrays,
-and numbers beyond 64 bits, raise `TypeError` and `OverflowError`.
+and numbers beyond 64 bits, raise `TypeError` and `OverflowError`. What an array's own library refuses raises its exception.
 """
 
 from collections.abc import Iterator, Sequence
@@ -306,16 +306,17 @@ def locate(
 
 
 @lru_cache(maxsize=256)
-def _tiles(dtype: str, tile: tuple[int, int], transpose_tile: bool) -> str:
+def _tiles(dtype: str, tile: tuple[int, ...], transpose_tile: bool) -> str:
     transposed = ", transpose_tile=True" if transpose_tile else ""
-    return f"ttnn(dtype={long_name(short_name(dtype))}, layout=TILE, tile=({tile[0]}, {tile[1]}){transposed})"
+    size = ", ".join(map(str, tile))
+    return f"ttnn(dtype={long_name(short_name(dtype))}, layout=TILE, tile=({size}){transposed})"
 
 
 def tilize(
     x: Any,
     dtype: Any = None,
     *,
-    tile: tuple[int, int] = (32, 32),
+    tile: Sequence[int] = (32, 32),
     transpose_tile: bool = False,
     pad_value: float | None = None,
     rounding: str = "host",
@@ -332,7 +333,7 @@ def tilize(
     `dtype` is TTNN's name ("bfloat16", "bfloat8_b", "bfloat4_b", ..) or an object of that name; default: that of `x`.
     """
     size, name = _described(x, source_dtype)
-    to = _tiles(name if dtype is None else name_of(dtype), tile, transpose_tile)
+    to = _tiles(name if dtype is None else name_of(dtype), tuple(tile), transpose_tile)
     return _compiled(size, name, None, to, None, None, _exact(pad_value), rounding, search)(x, out, threads)
 
 
@@ -342,7 +343,7 @@ def untilize(
     dtype: Any,
     *,
     to: Any = None,
-    tile: tuple[int, int] = (32, 32),
+    tile: Sequence[int] = (32, 32),
     transpose_tile: bool = False,
     out: Any = None,
     threads: int | None = None,
@@ -355,7 +356,7 @@ def untilize(
     result = short_name(name if to is None else to)
     if to is None and not is_element(result):
         result = "f32"
-    return _compiled(tuple(shape), result, _tiles(name, tile, transpose_tile), None)(x, out, threads)
+    return _compiled(tuple(shape), result, _tiles(name, tuple(tile), transpose_tile), None)(x, out, threads)
 
 
 @lru_cache(maxsize=256)
