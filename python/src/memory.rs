@@ -211,7 +211,7 @@ impl<'py> Claim<'py> {
         }
         // SAFETY: where not NULL, the exporter keeps a C string until the buffer is released.
         let format = (!view.format.is_null()).then(|| unsafe { CStr::from_ptr(view.format) });
-        let format = format.map_or("B", |f| f.to_str().unwrap_or("?"));
+        let format = format.map_or("B", |f| f.to_str().unwrap_or_default());
         let size = usize::try_from(view.itemsize).unwrap_or(0);
         let element = named.or_else(|| Element::from_format(format, size)).filter(|e| e.size() == size);
         let element = element.ok_or_else(|| value("element type", format!("`{format}`"), NUMBERS))?;
