@@ -10,7 +10,8 @@ import numpy as np
 import tilewright
 
 
-def best(call, number=20_000, repeat=9):
+def best(call, number=200, repeat=500):
+    # Each repetition is shorter than a slice of a processor's time: the best one was not interrupted.
     return min(timeit.repeat(call, number=number, repeat=repeat)) / number * 1e6
 
 
