@@ -20,7 +20,7 @@ pub(crate) struct Layout {
 impl Layout {
     #[new]
     fn new(py: Python<'_>, text: &str) -> PyResult<Layout> {
-        read(py, text).map(|descriptor| Layout { descriptor })
+        read(py, text, 1).map(|descriptor| Layout { descriptor })
     }
 
     fn __str__(&self) -> String {
@@ -42,13 +42,13 @@ impl Layout {
     }
 }
 
-/// Reads a text; what of it was not understood becomes Python warnings.
-pub(crate) fn read(py: Python<'_>, text: &str) -> PyResult<Descriptor> {
+/// Reads a text; what of it was not understood becomes Python warnings, shown where the caller of so many frames is.
+pub(crate) fn read(py: Python<'_>, text: &str, frames: i32) -> PyResult<Descriptor> {
     let Parsed { descriptor, warnings } = parse(text).map_err(exception)?;
     let category = py.get_type::<PyUserWarning>();
     for warning in warnings {
         let warning = std::ffi::CString::new(warning).unwrap_or_else(|_| c_str!("a key was ignored").into());
-        PyErr::warn(py, &category, &warning, 2)?;
+        PyErr::warn(py, &category, &warning, frames)?;
     }
     Ok(descriptor)
 }

@@ -1,4 +1,4 @@
-//! The compiled half of the Python package `tilewright`; `python/tilewright` is the other, which users import.
+//! The compiled half of the Python package `tilewright`; `python/lib/tilewright` is the other, which users import.
 //!
 //! Here are plans, layouts and the memory of Python objects; names, defaults and numpy results are Python's.
 #![deny(unsafe_code)]
@@ -31,7 +31,10 @@ fn describe(x: &Bound<'_, PyAny>) -> PyResult<(Vec<u64>, Option<&'static str>)> 
 #[pymodule]
 fn _tilewright(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    module.add("Error", module.py().get_type::<error::Error>())?;
+    let error = module.py().get_type::<error::Error>();
+    // That of a wrong value, as which the Python half raises it too.
+    error.setattr("code", 2)?;
+    module.add("Error", error)?;
     module.add_class::<layout::Layout>()?;
     module.add_class::<plan::Plan>()?;
     module.add_function(wrap_pyfunction!(main, module)?)?;

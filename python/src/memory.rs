@@ -58,17 +58,24 @@ struct Claim<'py> {
 impl<'py> Memory<'py> {
     /// The memory of anything with the buffer protocol, the array interface or DLPack; nothing is copied.
     pub(crate) fn of(x: &Bound<'py, PyAny>) -> PyResult<Memory<'py>> {
-        let claim = match Claim::from_buffer(x)? {
-            Some(claim) => claim,
-            None => match Claim::from_exchange(x)? {
-                Some(claim) => claim,
-                None => match Claim::from_interface(x)? {
-                    Some(claim) => claim,
-                    None => Claim::from_dlpack(x)?,
-                },
-            },
+        // Who refuses a buffer, as numpy does for the types of ml_dtypes, may still offer another protocol.
+        let refusal = match Claim::from_buffer(x).transpose() {
+            Some(Ok(claim)) => return claim.check(),
+            Some(Err(refusal)) => Some(refusal),
+            None => None,
         };
-        claim.check()
+        for protocol in [Claim::from_exchange, Claim::from_interface, Claim::from_dlpack] {
+            if let Some(claim) = protocol(x)? {
+                return claim.check();
+            }
+        }
+        let name = x.get_type().qualname()?;
+        let lacking = || {
+            PyTypeError::new_err(format!(
+                "{name} has neither the buffer protocol, DLPack nor the array interface"
+            ))
+        };
+        Err(refusal.unwrap_or_else(lacking))
     }
 
     pub(crate) fn shape(&self) -> &[u64] {
@@ -82,20 +89,13 @@ impl<'py> Memory<'py> {
     /// Strides in elements, those that mean nothing as in a dense array; none where elements lie at fractions of elements.
     pub(crate) fn strides(&self) -> Option<Vec<i64>> {
         let size = self.element.size() as i64;
-        let mut dense = 1_i64;
-        let mut strides = vec![0; self.shape.len()];
         let empty = self.shape.contains(&0);
-        for (d, &n) in self.shape.iter().enumerate().rev() {
-            strides[d] = if n <= 1 || empty {
-                dense
-            } else if self.strides[d] % size == 0 {
-                self.strides[d] / size
-            } else {
-                return None;
-            };
-            dense = dense.saturating_mul(n.max(1) as i64);
-        }
-        Some(strides)
+        let strides = self.shape.iter().zip(&self.strides).zip(row_major(&self.shape, 1));
+        let in_elements = |((&n, &bytes), dense)| match n <= 1 || empty {
+            true => Some(dense),
+            false => (bytes % size == 0).then_some(bytes / size),
+        };
+        strides.map(in_elements).collect()
     }
 
     /// Elements below the first one in memory, where strides are negative.
@@ -105,13 +105,9 @@ impl<'py> Memory<'py> {
 
     /// Whether the elements lie side by side in row-major order.
     pub(crate) fn is_dense(&self) -> bool {
-        let mut dense = self.element.size() as i64;
-        self.shape.contains(&0)
-            || self.shape.iter().zip(&self.strides).rev().all(|(&n, &stride)| {
-                let fits = n == 1 || stride == dense;
-                dense = dense.saturating_mul(n as i64);
-                fits
-            })
+        let dense = row_major(&self.shape, self.element.size() as i64);
+        let mut dims = self.shape.iter().zip(self.strides.iter().zip(&dense));
+        self.shape.contains(&0) || dims.all(|(&n, (stride, dense))| n == 1 || stride == dense)
     }
 
     /// Bytes from the lowest to behind the highest element.
@@ -157,15 +153,7 @@ impl<'py> Claim<'py> {
             value("shape of an array", format!("{shape:?}"), format!("at most {MAX_RANK} sizes of 0 or more"))
         })?;
         let size = element.size() as i64;
-        let strides = strides.unwrap_or_else(|| {
-            let mut dense = size;
-            let mut strides = vec![0; shape.len()];
-            for (stride, &n) in strides.iter_mut().zip(&shape).rev() {
-                *stride = dense;
-                dense = dense.saturating_mul(n.max(1));
-            }
-            strides
-        });
+        let strides = strides.unwrap_or_else(|| row_major(&sizes, size));
         if strides.len() != sizes.len() {
             let given = format!("{} for {} dimensions", strides.len(), sizes.len());
             return Err(value("strides of an array", given, "one for each dimension"));
@@ -176,13 +164,13 @@ impl<'py> Claim<'py> {
         } else {
             for (&n, &stride) in shape.iter().zip(&strides) {
                 let way = (i128::from(n) - 1) * i128::from(stride);
-                below -= way.min(0);
-                above += way.max(0);
+                below = below.saturating_sub(way.min(0));
+                above = above.saturating_add(way.max(0));
             }
         }
         let fits = |n: i128| usize::try_from(n).ok().filter(|&n| n <= isize::MAX as usize);
         let (offset, len) = fits(below)
-            .zip(fits(below + above))
+            .zip(fits(below.saturating_add(above)))
             .filter(|&(below, len)| {
                 let lowest = at.addr().checked_sub(below);
                 len == 0 || lowest.is_some_and(|a| a > 0 && a.checked_add(len).is_some())
@@ -202,9 +190,20 @@ impl<'py> Claim<'py> {
         })
     }
 
-    /// The buffer protocol; none where the object lacks it, or has it but not for its element type.
+    /// The buffer protocol; none where the object lacks it.
     fn from_buffer(x: &Bound<'py, PyAny>) -> PyResult<Option<Claim<'py>>> {
-        let Some(buffer) = Buffer::of(x) else { return Ok(None) };
+        let (buffer, named) = match Buffer::of(x, ffi::PyBUF_FULL_RO).transpose() {
+            None => return Ok(None),
+            Some(Ok(buffer)) => (buffer, None),
+            // The protocol has no letter for the types of ml_dtypes: their arrays show their bytes, but only without one.
+            Some(Err(refusal)) => {
+                let named = scalar_name(x)?.and_then(|name| Element::from_name(&name));
+                match (named, Buffer::of(x, ffi::PyBUF_STRIDED_RO)) {
+                    (Some(_), Ok(Some(buffer))) => (buffer, named),
+                    _ => return Err(refusal),
+                }
+            }
+        };
         let view = &*buffer.0;
         let rank = usize::try_from(view.ndim).unwrap_or(0);
         if !view.suboffsets.is_null() {
@@ -212,11 +211,10 @@ impl<'py> Claim<'py> {
         }
         // SAFETY: where not NULL, the exporter keeps a C string until the buffer is released.
         let format = (!view.format.is_null()).then(|| unsafe { CStr::from_ptr(view.format) });
-        let format = format.map_or("B", |f| f.to_str().unwrap_or("?"));
+        let format = format.map_or("B", |f| f.to_str().unwrap_or_default());
         let size = usize::try_from(view.itemsize).unwrap_or(0);
-        let Some(element) = Element::from_format(format, size) else {
-            return Err(value("element type", format!("`{format}`"), NUMBERS));
-        };
+        let element = named.or_else(|| Element::from_format(format, size)).filter(|e| e.size() == size);
+        let element = element.ok_or_else(|| value("element type", format!("`{format}`"), NUMBERS))?;
         let list = |at: *mut ffi::Py_ssize_t| -> Option<Vec<i64>> {
             if at.is_null() || rank == 0 {
                 return (rank == 0).then(Vec::new);
@@ -244,11 +242,9 @@ impl<'py> Claim<'py> {
         };
         let (at, readonly): (usize, bool) = entry("data")?.extract()?;
         let typestr: String = entry("typestr")?.extract()?;
-        let name =
-            x.getattr_opt(intern!(py, "dtype"))?.and_then(|d| d.getattr_opt(intern!(py, "name")).ok()?);
-        let name: String = name.and_then(|name| name.extract().ok()).unwrap_or_default();
+        let name = scalar_name(x)?.unwrap_or_default();
         // Of the types that ml_dtypes adds, the type string says little more than the size.
-        let unnamed = !typestr.contains('V') || name.is_empty() || name.starts_with("void");
+        let unnamed = !typestr.contains('V') || matches!(name.as_str(), "" | "void");
         let element = Element::from_name(&name)
             .or_else(|| if unnamed { Element::from_typestr(&typestr) } else { None });
         let element = element.ok_or_else(|| value("element type", format!("`{typestr}` {name}"), NUMBERS))?;
@@ -279,11 +275,7 @@ impl<'py> Claim<'py> {
         if major != 1 {
             return Ok(None);
         }
-        if let Some(lazy) = x.getattr_opt(intern!(py, "is_neg"))?
-            && lazy.call0()?.is_truthy()?
-        {
-            return Err(value("tensor", "one whose negation is still to be done", "`x.resolve_neg()`"));
-        }
+        refuse_negated(x)?;
         let mut tensor = std::ptr::null_mut();
         // SAFETY: version 1 has this function here; it takes an object of the type that the table is from.
         let status = unsafe { (table.as_ref().managed_tensor_from_object)(x.as_ptr().cast(), &mut tensor) };
@@ -298,14 +290,11 @@ impl<'py> Claim<'py> {
         unsafe { Claim::from_tensor(&managed.tensor, writable, Hold::Tensor(tensor)) }.map(Some)
     }
 
-    /// DLPack by `__dlpack__`.
-    fn from_dlpack(x: &Bound<'py, PyAny>) -> PyResult<Claim<'py>> {
+    /// DLPack by `__dlpack__`; none where the object lacks it.
+    fn from_dlpack(x: &Bound<'py, PyAny>) -> PyResult<Option<Claim<'py>>> {
         let py = x.py();
-        let Some(export) = x.getattr_opt(intern!(py, "__dlpack__"))? else {
-            let name = x.get_type().qualname()?;
-            let message = format!("{name} has neither the buffer protocol, DLPack nor the array interface");
-            return Err(PyTypeError::new_err(message));
-        };
+        let Some(export) = x.getattr_opt(intern!(py, "__dlpack__"))? else { return Ok(None) };
+        refuse_negated(x)?;
         let kwargs = PyDict::new(py);
         kwargs.set_item(intern!(py, "max_version"), PyTuple::new(py, [1, 0])?)?;
         let capsule = match export.call((), Some(&kwargs)) {
@@ -327,12 +316,14 @@ impl<'py> Claim<'py> {
             // SAFETY: as above.
             return unsafe {
                 Claim::from_tensor(&managed.tensor, writable, Hold::Object(capsule.into_any()))
-            };
+            }
+            .map(Some);
         }
+        // Before version 1 a producer can only refuse to hand out what must not be written: all else is writable.
         let tensor: NonNull<DlTensor> = capsule.pointer_checked(Some(c"dltensor"))?.cast();
         // SAFETY: a capsule of this name holds a struct that begins with this one. The capsule keeps it, and we keep the
         // capsule.
-        unsafe { Claim::from_tensor(tensor.as_ref(), true, Hold::Object(capsule.into_any())) }
+        unsafe { Claim::from_tensor(tensor.as_ref(), true, Hold::Object(capsule.into_any())) }.map(Some)
     }
 
     /// # Safety
@@ -365,6 +356,40 @@ impl<'py> Claim<'py> {
     }
 }
 
+/// Refuses a torch tensor whose memory holds the negatives of its elements: DLPack would not say so.
+fn refuse_negated(x: &Bound<'_, PyAny>) -> PyResult<()> {
+    match x.getattr_opt(intern!(x.py(), "is_neg"))? {
+        Some(is_neg) if is_neg.call0()?.is_truthy()? => {
+            Err(value("tensor", "one whose negation is still to be done", "`x.resolve_neg()`"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The name of the scalar type of an array with a numpy dtype.
+fn scalar_name(x: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+    let py = x.py();
+    let mut of = x.clone();
+    for name in [intern!(py, "dtype"), intern!(py, "type"), intern!(py, "__name__")] {
+        match of.getattr_opt(name)? {
+            Some(next) => of = next,
+            None => return Ok(None),
+        }
+    }
+    Ok(of.extract().ok())
+}
+
+/// Row-major strides, where one element steps by `step`; saturated where no memory has so many elements.
+pub(crate) fn row_major(shape: &[u64], step: i64) -> Vec<i64> {
+    let mut strides = vec![0; shape.len()];
+    let mut dense = step;
+    for (stride, &n) in strides.iter_mut().zip(shape).rev() {
+        *stride = dense;
+        dense = dense.saturating_mul(i64::try_from(n.max(1)).unwrap_or(i64::MAX));
+    }
+    strides
+}
+
 /// The element types that can be read.
 const NUMBERS: &str = "bool, or integers or floats of 8 to 64 bits in little-endian order";
 
@@ -372,19 +397,18 @@ const NUMBERS: &str = "bool, or integers or floats of 8 to 64 bits in little-end
 struct Buffer(Box<ffi::Py_buffer>);
 
 impl Buffer {
-    fn of(x: &Bound<'_, PyAny>) -> Option<Buffer> {
+    /// None where the object lacks the protocol.
+    fn of(x: &Bound<'_, PyAny>, flags: c_int) -> PyResult<Option<Buffer>> {
         // SAFETY: an object, while attached.
         if unsafe { ffi::PyObject_CheckBuffer(x.as_ptr()) } == 0 {
-            return None;
+            return Ok(None);
         }
         let mut view = Box::new(ffi::Py_buffer::new());
         // SAFETY: as above; the view stays where it is until it is released.
-        if unsafe { ffi::PyObject_GetBuffer(x.as_ptr(), &mut *view, ffi::PyBUF_FULL_RO) } != 0 {
-            // An exporter that has no buffer format for its elements raises; other protocols may have one.
-            PyErr::take(x.py());
-            return None;
+        if unsafe { ffi::PyObject_GetBuffer(x.as_ptr(), &mut *view, flags) } != 0 {
+            return Err(PyErr::fetch(x.py()));
         }
-        Some(Buffer(view))
+        Ok(Some(Buffer(view)))
     }
 }
 

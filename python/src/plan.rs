@@ -17,11 +17,14 @@ use tilewright::{DType, Format, Options};
 
 use crate::error::{exception, value};
 use crate::layout::read;
-use crate::memory::Memory;
+use crate::memory::{Memory, row_major};
 use crate::threads::Threads;
 
 /// The most sets of strides that a plan remembers.
 const MAX_VIEWS: usize = 16;
+
+/// The most places of one element that are listed.
+const MAX_PLACES: u64 = 1 << 16;
 
 /// Buffer, byte, bit, and the byte of a shared exponent.
 type Place = (u64, u64, u32, Option<u64>);
@@ -57,7 +60,7 @@ struct View {
 impl Plan {
     /// Without `source` the tensor is a host array; without `to` the result is one.
     #[new]
-    #[pyo3(signature = (shape, dtype, source, to, mesh, device, pad_value, rounding, codec))]
+    #[pyo3(signature = (shape, dtype, source, to, mesh, device, pad_value, rounding, search, codec, compat_unpack, saturate))]
     #[expect(
         clippy::too_many_arguments,
         reason = "named by the Python half, whose signature says which are optional"
@@ -72,21 +75,29 @@ impl Plan {
         device: Option<&str>,
         pad_value: Option<f64>,
         rounding: &str,
+        search: bool,
         codec: &str,
+        compat_unpack: bool,
+        saturate: bool,
     ) -> PyResult<Plan> {
-        let source = source.map(|text| read(py, text)).transpose()?;
-        let to = to.map(|text| read(py, text)).transpose()?;
+        // Warnings show who called the function of the Python half that had this plan cached.
+        let source = source.map(|text| read(py, text, 3)).transpose()?;
+        let to = to.map(|text| read(py, text, 3)).transpose()?;
         let options = Options {
             rounding: match rounding {
                 "host" => Rounding::Host,
                 "device" => Rounding::Device,
-                _ => return Err(value("rounding", rounding, "host or device")),
+                "truncate" => Rounding::Truncate,
+                _ => return Err(value("rounding", rounding, "host, device or truncate")),
             },
+            search,
+            compat_unpack,
             sen169: match codec {
                 "nearest" => Sen169::Nearest,
                 "deeptools" => Sen169::Deeptools,
                 _ => return Err(value("codec", codec, "nearest or deeptools")),
             },
+            saturate,
             ..Options::default()
         };
         let tensor = tensor(shape, dtype, source.as_ref(), to.as_ref())?;
@@ -127,13 +138,12 @@ impl Plan {
 
     /// The places of a logical index, one in each replica.
     fn locate(&self, index: Vec<u64>) -> PyResult<Vec<Place>> {
-        const MOST: u64 = 1 << 16;
-        if self.destination.copies() > MOST {
-            let what = "the list of an element's places".to_owned();
-            return Err(exception(tilewright::Error::TooComplex { what, cap: MOST as usize }));
+        if self.destination.copies() > MAX_PLACES {
+            let given = format!("an element of {} places", self.destination.copies());
+            return Err(value("index", given, format!("at most {MAX_PLACES}, to list them")));
         }
-        let places = self.destination.places(&index).map_err(exception)?;
-        Ok(places.map(|p| (p.buffer, p.byte, p.bit, p.shared)).collect())
+        let places = self.destination.locate(&index).map_err(exception)?;
+        Ok(places.into_iter().map(|p| (p.buffer, p.byte, p.bit, p.shared)).collect())
     }
 
     /// What lies at a byte of a buffer.
@@ -225,7 +235,7 @@ impl Plan {
     ) -> tilewright::Result<Plan> {
         let from_host = matches!(&source, None | Some(Descriptor::Memref(_)));
         // A mesh or a device belongs to the side that has one: the result, unless the way is back to a host array.
-        let back = !from_host && matches!(&to, None | Some(Descriptor::Memref(_)));
+        let back = !from_host && matches!(&to, None | Some(Descriptor::Memref(_) | Descriptor::Mx(_)));
         let placed = Placement { device: device.as_ref(), mesh: mesh.as_ref(), pad_value: None };
         let plain = Placement::default();
         let part = match &mesh {
@@ -236,11 +246,13 @@ impl Plan {
         let to = to.unwrap_or_else(|| dense(local));
         let target = Placement { pad_value, ..if back { plain } else { placed } };
         let destination = to.layout(&tensor, &target)?;
+        let is_dense = matches!(&source, None | Some(Descriptor::Memref(Memref { strides: None, .. })));
         let source = source.unwrap_or_else(|| dense(&tensor));
         let layout = source.layout(&tensor, if back { &placed } else { &plain })?;
         let plan = Arc::new(tilewright::Plan::compile(&layout, &destination, &options)?);
         let to_host = host_array(&to, mesh.is_some() && !back, &destination);
-        let views = Mutex::new(Vec::new());
+        let view = || View { strides: row_major(&tensor.shape, 1), offset: 0, plan: plan.clone() };
+        let views = Mutex::new(is_dense.then(view).into_iter().collect());
         Ok(Plan { tensor, from_host, destination, to, to_host, options, plan, views })
     }
 

@@ -118,6 +118,9 @@ REFUSED = [
     (lambda: np.zeros(4, [("a", "u1"), ("b", "f4")])["b"], "fractions of an element"),
     (lambda: Interface(numbers(4), shape=(-1,)), "0 or more"),
     (lambda: Interface(numbers(4), shape=(2**62, 2**62)), "in memory"),
+    (lambda: Interface(numbers(4), shape=(2**63 - 1,) * 64, strides=(2**63 - 1,) * 64), "in memory"),
+    (lambda: Interface(numbers(4), shape=(2**63 - 1,) * 64, strides=(-(2**63),) * 64), "in memory"),
+    (lambda: Interface(numbers(4), shape=(2**62, 2**62), strides=(0, 0)), "2\\^63"),
     (lambda: Interface(numbers(4), strides=(4, 4)), "one for each dimension"),
     (lambda: Interface(numbers(4), shape=(1,) * 65, strides=None), "at most 64"),
     (lambda: Interface(numbers(4), data=None), "no `data`"),
@@ -135,6 +138,109 @@ def test_no_arrays():
     for other in (3, [1, 2], None, "memref<2xf32>", {}):
         with pytest.raises(TypeError, match="neither the buffer protocol"):
             tilewright.convert(other, None)
+    released = memoryview(b"abcd")
+    released.release()
+    with pytest.raises(ValueError, match="released"):
+        tilewright.convert(released, None)
+
+
+class DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class Managed(ctypes.Structure):
+    """A tensor before version 1."""
+
+    _fields_ = [("tensor", DLTensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+
+class Versioned(ctypes.Structure):
+    """A tensor since version 1."""
+
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", DLTensor),
+    ]
+
+
+DESTRUCTOR = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+new_capsule = ctypes.pythonapi.PyCapsule_New
+new_capsule.restype = ctypes.py_object
+new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, DESTRUCTOR]
+
+
+class Producer:
+    """A tensor of 2x3 floats made by hand; it counts the capsules that were given back."""
+
+    def __init__(self, version=None, name=None, flags=0, **changes):
+        self.data = numbers(7)
+        self.shape = (ctypes.c_int64 * 2)(2, 3)
+        self.name = name or (b"dltensor" if version is None else b"dltensor_versioned")
+        self.managed = Managed() if version is None else Versioned(*version, flags=flags)
+        usual = {"device_type": 1, "ndim": 2, "code": 2, "bits": 32, "lanes": 1, "byte_offset": 4}
+        for field, value in {"data": self.data.ctypes.data, **usual, **changes}.items():
+            setattr(self.managed.tensor, field, value)
+        self.managed.tensor.shape = self.shape
+        self.given = self.back = 0
+
+        def give_back(capsule):
+            self.back += 1
+
+        self.destructor = DESTRUCTOR(give_back)
+
+    def __dlpack__(self, max_version=None):
+        self.given += 1
+        return new_capsule(ctypes.addressof(self.managed), self.name, self.destructor)
+
+
+@pytest.mark.parametrize("version", [None, (1, 0), (1, 3)])
+def test_dlpack(version):
+    producer = Producer(version)
+    expected = producer.data[1:].reshape(2, 3)
+    np.testing.assert_array_equal(tilewright.convert(producer, None), expected)
+    for device in (3, 11):
+        np.testing.assert_array_equal(tilewright.convert(Producer(version, device_type=device), None), expected)
+    tilewright.convert(-expected, None, out=producer)
+    np.testing.assert_array_equal(producer.data[1:], -numbers(7)[1:])
+    refused = {
+        "host memory": {"device_type": 2},
+        "code 2 of 16 bits": {"lanes": 2, "bits": 16},
+        "code 2 of 12 bits": {"bits": 12},
+        "code 5 of 64 bits": {"code": 5, "bits": 64},
+        "in memory": {"data": 0, "byte_offset": 0},
+    }
+    for words, changes in refused.items():
+        wrong = Producer(version, **changes)
+        with pytest.raises(tilewright.Error, match=words):
+            tilewright.convert(wrong, None)
+        assert wrong.given == wrong.back == 1
+    assert producer.given == producer.back > 1
+
+
+def test_dlpack_of_other_kinds():
+    for wrong in (Producer((2, 0)), Producer(name=b"used_dltensor"), Producer((1, 0), name=b"another")):
+        with pytest.raises(ValueError):
+            tilewright.convert(wrong, None)
+        assert wrong.given == wrong.back == 1
+    frozen = Producer((1, 0), flags=1)
+    with pytest.raises(tilewright.Error, match="read-only"):
+        tilewright.convert(numbers(2, 3), None, out=frozen)
+    assert frozen.given == frozen.back == 1
 
 
 def test_out():

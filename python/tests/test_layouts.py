@@ -10,6 +10,7 @@ import pytest
 import tilewright
 
 GOLDENS = Path(__file__).resolve().parents[2] / "tests" / "data" / "goldens"
+UNKNOWN_KEY = "SpyreTensorLayout(device_size=[1, 64], dim_map=[0, 0], foo=3)"
 RANDOM = np.random.default_rng(7)
 
 
@@ -109,7 +110,10 @@ def test_layouts_as_objects():
     assert str(layout) == "memref<2x3xf32>"
     assert layout == tilewright.Layout("memref<2x3xf32>") and len({layout, tilewright.Layout(str(layout))}) == 1
     with pytest.warns(UserWarning, match="foo"):
-        tilewright.Layout("SpyreTensorLayout(device_size=[1, 64], dim_map=[0, 0], foo=3)")
+        tilewright.Layout(UNKNOWN_KEY)
+    with pytest.warns(UserWarning, match="foo") as caught:
+        tilewright.explain(UNKNOWN_KEY, (64,), "float16")
+    assert caught[0].filename == __file__
 
 
 def test_wrong_texts_point_at_the_place():

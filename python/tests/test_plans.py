@@ -145,13 +145,42 @@ def test_what_a_plan_is_of():
     assert plan(bytes(1088)).dtype == np.float16
     with pytest.raises(tilewright.Error, match=r"shape \[3, 4\] of f32"):
         tilewright.compile("memref<3x4xf32>", None)(np.zeros((4, 3), "f4"))
-    with pytest.raises(tilewright.Error, match="integers are never converted"):
+    with pytest.raises(tilewright.Error, match="no conversion from i32 to bf16"):
         tilewright.tilize(np.zeros((4, 4), "i4"), "bfloat16")
     with pytest.raises(tilewright.Error, match="2\\^63"):
         tilewright.compile("memref<9223372036854775807x9223372036854775807xf32>", None)
+    with pytest.raises(tilewright.Error, match="shape: given .* beside an array") as caught:
+        tilewright.compile(np.zeros(3, "f4"), None, shape=(3,))
+    assert caught.value.code == 2
     for choice in ("rounding", "codec"):
         with pytest.raises(tilewright.Error, match=choice):
             tilewright.compile("memref<3xf32>", None, **{choice: "best"})
+
+
+def test_choices_between_rules():
+    x = np.random.default_rng(9).standard_normal((32, 32)).astype("f4")
+    small = TILES.replace("8", "4")
+    packed = {
+        name: tilewright.convert(x, small, **choice).tobytes()
+        for name, choice in {
+            "host": {},
+            "device": {"rounding": "device"},
+            "truncate": {"rounding": "truncate"},
+            "search": {"search": True},
+        }.items()
+    }
+    assert len(set(packed.values())) == 4
+    assert tilewright.tilize(x, "bfloat4_b", search=True).tobytes() == packed["search"]
+    with pytest.raises(tilewright.Error, match="300") as caught:
+        tilewright.convert(np.array([300], "i4"), "memref<1xi8>")
+    assert caught.value.code == 8
+    assert tilewright.convert(np.array([300], "i4"), "memref<1xi8>", saturate=True) == [127]
+
+
+def test_padding_has_the_sign_that_was_given():
+    for value in (0.0, -0.0, 0.0):
+        tile = tilewright.tilize(np.ones((1, 1), "f4"), pad_value=value).view("f4")
+        assert np.signbit(tile[0, -1]) == np.signbit(value)
 
 
 def run(*arguments):

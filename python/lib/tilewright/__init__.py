@@ -7,7 +7,7 @@ Results are numpy arrays: of the element type of a host array, or of bytes, one 
 of an accelerator's layout. `out` is any dense memory of as many bytes, and is given back.
 
 What cannot be done raises `Error`, a `ValueError` that says what was given and what was needed; objects that are no arrays,
-and numbers beyond 64 bits, raise `TypeError` and `OverflowError`.
+and numbers beyond 64 bits, raise `TypeError` and `OverflowError`. What an array's own library refuses raises its exception.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._names import long_name, name_of, numpy_dtype, short_name
+from ._names import is_element, long_name, name_of, numpy_dtype, short_name
 from ._tilewright import Error, Layout, __version__, describe
 from ._tilewright import Plan as _Plan
 
@@ -98,10 +98,12 @@ class Plan:
 
     def explain(self) -> str:
         """What the destination looks like, and how it is filled."""
-        rows = {name: value for name, value in self.info.items() if name != "nests" and value not in (None, [])}
+        info = self.info
+        nests = info.pop("nests")
+        rows = {name: value for name, value in info.items() if value not in (None, [])}
         lines = [f"{name.replace('_', ' '):<18}{value}" for name, value in rows.items()]
         lines.append("plan: nests of loops, outermost first, with the steps of bytes written <- read")
-        return "\n".join([*lines, *(f"  {nest}" for nest in self._plan.info["nests"])])
+        return "\n".join([*lines, *(f"  {nest}" for nest in nests)])
 
     def locate(self, index: Sequence[int]) -> list[Place]:
         """Where the element at a logical index lies: a place in each replica."""
@@ -174,7 +176,8 @@ class _View:
         return np.ndarray(self._shape, self._dtype, room, self._offset, self._strides)
 
 
-@lru_cache(maxsize=1024)
+# A plan takes some kilobytes; those of a model's layers are a few dozen.
+@lru_cache(maxsize=256)
 def _compiled(
     shape: tuple[int, ...] | None,
     dtype: str | None,
@@ -182,11 +185,21 @@ def _compiled(
     to: str | None,
     mesh: str | None = None,
     device: str | None = None,
-    pad_value: float | None = None,
+    pad_value: str | None = None,
     rounding: str = "host",
+    search: bool = False,
     codec: str = "nearest",
+    compat_unpack: bool = False,
+    saturate: bool = False,
 ) -> Plan:
-    return Plan(_Plan(shape, dtype, source, to, mesh, device, pad_value, rounding, codec))
+    pad = None if pad_value is None else float.fromhex(pad_value)
+    choices = (rounding, search, codec, compat_unpack, saturate)
+    return Plan(_Plan(shape, dtype, source, to, mesh, device, pad, *choices))
+
+
+def _exact(pad_value: float | None) -> str | None:
+    """A number as a key of plans: 0.0 and -0.0 are equal, but not of the same bits."""
+    return None if pad_value is None else float(pad_value).hex()
 
 
 def _described(x: Any, dtype: Any = None) -> tuple[tuple[int, ...], str]:
@@ -213,23 +226,33 @@ def compile(
     device: str | None = None,
     pad_value: float | None = None,
     rounding: str = "host",
+    search: bool = False,
     codec: str = "nearest",
+    compat_unpack: bool = False,
+    saturate: bool = False,
 ) -> Plan:
     """Compiles the conversion of a tensor from `src` to `dst`.
 
     `src` is a layout, or an array like those to be converted. `dst` is a layout; None is a dense host array. `shape` and
-    `dtype` are the tensor's, where neither `src` nor `dst` says them. With a `mesh` mapper the layout is what one device
-    gets; a `device` places the cores of a metal layout. `rounding` ("host", "device") and `codec` ("nearest", "deeptools")
-    choose between published rules.
+    `dtype` are the tensor's, where neither `src` nor `dst` says them; of an array, `dtype` says what its bits are. With a
+    `mesh` mapper the layout is what one device gets; a `device` places the cores of a metal layout. `pad_value` fills what
+    no element reaches.
+
+    The rest chooses between published rules. Of block floats: `rounding` ("host", "device", "truncate"), `search` for the
+    better shared exponent, `compat_unpack` for the device library's decoding. Of SEN169_FP16: `codec` ("nearest",
+    "deeptools"). Integers that do not fit are an error, or the nearest that do with `saturate`.
     """
     source: str | None
     if src is None or isinstance(src, (str, Layout)):
         source = _text(src)
         size = None if shape is None else tuple(shape)
         name = None if dtype is None else short_name(dtype)
-    else:
+    elif shape is None:
         source, (size, name) = None, _described(src, dtype)
-    return _compiled(size, name, source, _text(dst), mesh, device, pad_value, rounding, codec)
+    else:
+        raise Error(f"shape: given {shape} beside an array, needed none: the array has one")
+    choices = (rounding, search, codec, compat_unpack, saturate)
+    return _compiled(size, name, source, _text(dst), mesh, device, _exact(pad_value), *choices)
 
 
 def convert(
@@ -241,7 +264,10 @@ def convert(
     device: str | None = None,
     pad_value: float | None = None,
     rounding: str = "host",
+    search: bool = False,
     codec: str = "nearest",
+    compat_unpack: bool = False,
+    saturate: bool = False,
     out: Any = None,
     threads: int | None = None,
 ) -> Any:
@@ -250,11 +276,8 @@ def convert(
     `source_dtype` is the element type of arrays that only carry its bits, such as uint16 for bf16.
     """
     size, name = _described(x, source_dtype)
-    return _compiled(size, name, None, _text(to), mesh, device, pad_value, rounding, codec)(x, out, threads)
-
-
-def _explained(to: Layout | str | None, shape: Sequence[int], dtype: Any, mesh: str | None, device: str | None) -> Plan:
-    return _compiled(tuple(shape), short_name(dtype), None, _text(to), mesh, device)
+    choices = (rounding, search, codec, compat_unpack, saturate)
+    return _compiled(size, name, None, _text(to), mesh, device, _exact(pad_value), *choices)(x, out, threads)
 
 
 def explain(
@@ -266,7 +289,7 @@ def explain(
     device: str | None = None,
 ) -> str:
     """What the layout of a tensor looks like, and how it is filled from a dense host array."""
-    return _explained(to, shape, dtype, mesh, device).explain()
+    return _compiled(tuple(shape), short_name(dtype), None, _text(to), mesh, device).explain()
 
 
 def locate(
@@ -279,23 +302,25 @@ def locate(
     device: str | None = None,
 ) -> list[Place]:
     """Where an element of a tensor lies: a place in each replica."""
-    return _explained(to, shape, dtype, mesh, device).locate(index)
+    return _compiled(tuple(shape), short_name(dtype), None, _text(to), mesh, device).locate(index)
 
 
-@lru_cache(maxsize=1024)
-def _tiles(dtype: str, tile: tuple[int, int], transpose_tile: bool) -> str:
+@lru_cache(maxsize=256)
+def _tiles(dtype: str, tile: tuple[int, ...], transpose_tile: bool) -> str:
     transposed = ", transpose_tile=True" if transpose_tile else ""
-    return f"ttnn(dtype={long_name(short_name(dtype))}, layout=TILE, tile=({tile[0]}, {tile[1]}){transposed})"
+    size = ", ".join(map(str, tile))
+    return f"ttnn(dtype={long_name(short_name(dtype))}, layout=TILE, tile=({size}){transposed})"
 
 
 def tilize(
     x: Any,
     dtype: Any = None,
     *,
-    tile: tuple[int, int] = (32, 32),
+    tile: Sequence[int] = (32, 32),
     transpose_tile: bool = False,
     pad_value: float | None = None,
     rounding: str = "host",
+    search: bool = False,
     source_dtype: Any = None,
     out: Any = None,
     threads: int | None = None,
@@ -308,8 +333,8 @@ def tilize(
     `dtype` is TTNN's name ("bfloat16", "bfloat8_b", "bfloat4_b", ..) or an object of that name; default: that of `x`.
     """
     size, name = _described(x, source_dtype)
-    to = _tiles(name if dtype is None else name_of(dtype), tile, transpose_tile)
-    return _compiled(size, name, None, to, None, None, pad_value, rounding)(x, out, threads)
+    to = _tiles(name if dtype is None else name_of(dtype), tuple(tile), transpose_tile)
+    return _compiled(size, name, None, to, None, None, _exact(pad_value), rounding, search)(x, out, threads)
 
 
 def untilize(
@@ -318,7 +343,7 @@ def untilize(
     dtype: Any,
     *,
     to: Any = None,
-    tile: tuple[int, int] = (32, 32),
+    tile: Sequence[int] = (32, 32),
     transpose_tile: bool = False,
     out: Any = None,
     threads: int | None = None,
@@ -329,12 +354,12 @@ def untilize(
     """
     name = name_of(dtype)
     result = short_name(name if to is None else to)
-    if to is None and long_name(result) == result:
+    if to is None and not is_element(result):
         result = "f32"
-    return _compiled(tuple(shape), result, _tiles(name, tile, transpose_tile), None)(x, out, threads)
+    return _compiled(tuple(shape), result, _tiles(name, tuple(tile), transpose_tile), None)(x, out, threads)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _sticks(shape: tuple[int, ...], dtype: str, dim_order: tuple[int, ...] | None) -> str:
     size = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")
     order = "" if dim_order is None else f", {list(dim_order)}"
@@ -394,7 +419,7 @@ def shard(
     `to` the result is an array with one more dimension, the devices, in front.
     """
     size, name = _described(x, source_dtype)
-    return _compiled(size, name, None, _text(to), mapper, device, pad_value, rounding)(x, out, threads)
+    return _compiled(size, name, None, _text(to), mapper, device, _exact(pad_value), rounding)(x, out, threads)
 
 
 def unshard(

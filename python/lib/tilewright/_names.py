@@ -46,6 +46,11 @@ def long_name(short: str) -> str:
     return _LONG.get(short, short)
 
 
+def is_element(short: str) -> bool:
+    """Whether the name is one of tilewright's for plain elements; else it is of a block float, or of nothing."""
+    return short in _LONG
+
+
 def numpy_dtype(short: str) -> np.dtype[Any]:
     """The numpy type of a name: of ml_dtypes where numpy lacks it, or else an unsigned integer of the same size."""
     name = _LONG[short]

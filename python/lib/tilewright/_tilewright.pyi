@@ -1,19 +1,23 @@
 from collections.abc import Sequence
-from typing import Any, TypedDict
+from typing import Any, TypedDict, final, type_check_only
+
+__all__ = ["Error", "Layout", "Plan", "__version__", "describe", "main"]
 
 __version__: str
 
 class Error(ValueError):
-    """Bad input: what was given and what was needed."""
+    """Bad input: what was given and what was needed. `code` is the number of the kind of error."""
 
     code: int
 
+@final
 class Layout:
     """A layout text, read and checked; `str` gives a text that reads the same."""
 
     def __new__(cls, text: str) -> Layout: ...
     def __hash__(self) -> int: ...
 
+@type_check_only
 class Info(TypedDict):
     to: str
     logical_shape: list[int]
@@ -31,6 +35,7 @@ class Info(TypedDict):
     nests: list[str]
     isa: str
 
+@final
 class Plan:
     def __new__(
         cls,
@@ -42,7 +47,10 @@ class Plan:
         device: str | None,
         pad_value: float | None,
         rounding: str,
+        search: bool,
         codec: str,
+        compat_unpack: bool,
+        saturate: bool,
     ) -> Plan: ...
     def run(self, x: Any, out: Any, threads: int | None) -> None: ...
     def run_chunk(self, x: Any, out: Any, begin: int, end: int) -> None: ...
