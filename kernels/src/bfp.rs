@@ -259,7 +259,7 @@ impl Decode for BfpDecode {
     const SHARING: usize = 1;
 
     #[inline(always)]
-    fn scale(&self, shared: u8, _: &[u8; GROUP]) -> Option<f32> {
+    fn scale(&self, shared: u8) -> (f32, bool) {
         let bfp = self.bfp;
         // The exponent field of 2^(shared - bias - (m - 1)); -5 at the least, which is a subnormal.
         let field = i32::from(shared) + if bfp.narrow { 112 } else { 0 } - (bfp.magnitude as i32 - 1);
@@ -267,7 +267,12 @@ impl Decode for BfpDecode {
         let quirk = self.compat && !(7..=if bfp.narrow { 142 } else { 254 }).contains(&shared);
         // Finite scales only, so that zero times the scale is zero.
         let bits = if field > 0 { (field as u32) << 23 } else { 1 << (22 + field) };
-        (!quirk && field <= 254).then(|| f32::from_bits(bits))
+        (f32::from_bits(bits), !quirk && field <= 254)
+    }
+
+    #[inline(always)]
+    fn regular(&self, _: &[u8]) -> bool {
+        true
     }
 
     #[inline(always)]

@@ -249,38 +249,45 @@ impl Decode for Vector {
     const SHARING: usize = BLOCK / GROUP;
 
     #[inline(always)]
-    fn scale(&self, shared: u8, codes: &[u8; GROUP]) -> Option<f32> {
-        let mask = self.magnitude_mask() as u8;
-        let mut largest = 0;
-        for code in codes {
-            largest = largest.max(code >> self.position & mask);
-        }
+    fn scale(&self, shared: u8) -> (f32, bool) {
         // Under smaller scales E5M2 has values that bfloat16 rounds.
-        let holds =
-            matches!(shared, 16..=254) && (u32::from(largest) <= self.largest || !self.element.is_float());
-        holds.then(|| f32::from_bits(u32::from(shared) << 23))
+        (f32::from_bits(u32::from(shared) << 23), matches!(shared, 16..=254))
+    }
+
+    #[inline(always)]
+    fn regular(&self, codes: &[u8]) -> bool {
+        let mask = self.magnitude_mask() as u8;
+        if self.largest >= mask.into() || !self.element.is_float() {
+            return true;
+        }
+        let largest = codes.iter().fold(0, |largest: u8, code| largest.max(code >> self.position & mask));
+        u32::from(largest) <= self.largest
     }
 
     #[inline(always)]
     fn values(&self, codes: &[u8; GROUP], scale: f32) -> [u32; GROUP] {
         let f = self.fraction;
+        let mut values = [0; GROUP];
+        if !self.element.is_float() {
+            let (unit, above) = (f32::from_bits((127 - f) << 23), 32 - self.width);
+            for (value, code) in values.iter_mut().zip(codes) {
+                let count = (u32::from(*code) << above) as i32 >> above;
+                *value = (count as f32 * unit * scale).to_bits();
+            }
+            return values;
+        }
         let mask = self.magnitude_mask();
         let hidden = 1 << f;
-        // The exponent field of a float's code; an integer has none.
-        let exponent = if self.element.is_float() { mask & !(hidden - 1) } else { 0 };
+        let exponent = mask & !(hidden - 1);
         let offset = (150 - f - self.bias) << 23;
-        let mut values = [0; GROUP];
         for (value, code) in values.iter_mut().zip(codes) {
             let code = u32::from(*code) >> self.position;
-            let sign = (code << (32 - self.width)) as i32 >> 31;
-            let magnitude =
-                if self.element.is_float() { code } else { (code ^ sign as u32).wrapping_sub(sign as u32) }
-                    & mask;
+            let magnitude = code & mask;
             let least = (magnitude & exponent).max(hidden);
             let anchor = (least << (23 - f)) + offset;
             let sum = anchor + magnitude + hidden - least;
             let exact = f32::from_bits(sum) - f32::from_bits(anchor);
-            *value = (exact * scale).to_bits() | sign as u32 & 1 << 31;
+            *value = (exact * scale).to_bits() | code << (32 - self.width) & 1 << 31;
         }
         values
     }
@@ -293,10 +300,9 @@ impl Decode for Vector {
 }
 
 impl Vector {
-    /// The bits of a magnitude; an integer's is as wide as its code.
+    /// The bits of a float's magnitude.
     #[inline(always)]
     fn magnitude_mask(&self) -> u32 {
-        let bits = if self.element.is_float() { self.width - 1 } else { self.width };
-        (1 << bits) - 1
+        (1 << (self.width - 1)) - 1
     }
 }
