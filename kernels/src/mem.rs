@@ -339,7 +339,8 @@ impl<'a, const N: usize, const M: usize> Arrays<'a, N, M> {
         arrays
     }
 
-    /// Asks for the cache lines in which the arrays of a row begin.
+    /// Asks L2 for the cache lines in which the arrays of a row begin. L1 could not keep them where they are a power of two
+    /// apart.
     #[inline(always)]
     pub(crate) fn prefetch(&self, row: usize) {
         for array in self.row(row) {

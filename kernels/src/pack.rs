@@ -277,14 +277,14 @@ fn places<const N: usize>(tile: TileShape, row: isize) -> Places<N, GROUP> {
     Places::new(places)
 }
 
-/// How many tiles ahead the source is prefetched.
-const AHEAD: usize = 1;
+/// How many tiles ahead the source is prefetched, into L2. On 32 MiB of f32 3 are up to twice as fast as 1.
+const AHEAD: usize = 3;
 
 /// Packs one whole tile with contiguous columns, its groups in storage order; asks for the lines of the tile `ahead`
 /// meanwhile.
 ///
-/// Eight groups at a time: their exponents, then, while they are in L1, their codes. More would not stay there
-/// when rows are a power of two apart. The codes of the whole tile are finished at the end: a vector of them is wider than
+/// A band of groups at a time: first all their exponents, then, while they are in L1, all their codes, in `codes`; so none
+/// waits for its own exponent. The codes of the whole tile are finished at the end: a vector of them is wider than
 /// what was stored of a group, and loading it has to wait for the stores. Loops here, not `array::map` or `from_fn`: those may not be
 /// inlined, and then lose the level's instructions.
 #[inline(always)]
