@@ -1,6 +1,7 @@
-//! Prints what each table reaches on number formats and block formats, on data that stays in L2:
+//! Prints what each table reaches on number formats and block formats, on data that stays in L2 or does not:
 //! `cargo run --release -p tilewright-kernels --example block_rates`.
 //!
+//! The second argument is the number of rows of 1024 elements, a multiple of 32: 64 stay in L2, 65536 are 256 MiB of f32.
 //! GB/s of source bytes (of destination bytes for `unpack`), the best of many short repetitions.
 //! Compare within one run: machines are noisy.
 
@@ -12,14 +13,14 @@ use tilewright_kernels::{
     BlockCodec, BlockFormat, BlockOptions, Isa, Kernels, Number, PackArgs, TileShape, UnpackArgs, Window,
 };
 
-/// Columns and rows of the matrix: 64 Ki elements, 256 KiB of f32.
+/// Columns of the matrix.
 const COLS: usize = 1024;
-const ROWS: usize = 64;
 
-/// GB/s of the fastest repetition of `work`, which moves `bytes`, within a tenth of a second.
+/// GB/s of the fastest repetition of `work`, which moves `bytes`, within a tenth of a second, or of three.
 fn rate(bytes: usize, mut work: impl FnMut()) -> f64 {
-    let (begin, mut best) = (Instant::now(), f64::MAX);
-    while begin.elapsed().as_secs_f64() < 0.1 {
+    let (begin, mut best, mut count) = (Instant::now(), f64::MAX, 0);
+    while begin.elapsed().as_secs_f64() < 0.1 || count < 3 {
+        count += 1;
         let start = Instant::now();
         work();
         best = best.min(start.elapsed().as_secs_f64());
@@ -28,13 +29,13 @@ fn rate(bytes: usize, mut work: impl FnMut()) -> f64 {
 }
 
 /// About normal numbers, as codes of `number`: sums of four uniform ones.
-fn numbers(number: Number) -> Vec<u8> {
+fn numbers(number: Number, count: usize) -> Vec<u8> {
     let mut state = 1_u64;
     let mut uniform = move || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 40) as f64 / (1 << 23) as f64 - 1.0
     };
-    let normal = (0..ROWS * COLS).map(|_| (0..4).map(|_| uniform()).sum::<f64>());
+    let normal = (0..count).map(|_| (0..4).map(|_| uniform()).sum::<f64>());
     normal.flat_map(|x| number.encode(x).to_le_bytes().into_iter().take(number.size())).collect()
 }
 
@@ -48,11 +49,12 @@ fn aligned(bytes: &[u8]) -> (usize, Vec<u8>) {
 
 fn main() {
     let tables: Vec<&Kernels> = Isa::available().filter_map(Kernels::for_isa).collect();
-    print!("{:34}", "L2-resident, GB/s");
+    print!("{:34}", "GB/s");
     tables.iter().for_each(|kernels| print!("{:>8}", kernels.isa().name()));
     println!();
     // Lines whose name contains the first argument; all without one.
     let wanted = std::env::args().nth(1).unwrap_or_default();
+    let rows = std::env::args().nth(2).map_or(64, |rows| rows.parse().expect("a number of rows"));
     let line = |name: &str, bytes: usize, work: &mut dyn FnMut(&Kernels)| {
         if !name.contains(&wanted) {
             return;
@@ -61,29 +63,29 @@ fn main() {
         tables.iter().for_each(|kernels| print!("{:8.2}", rate(bytes, || work(kernels))));
         println!();
     };
-    let mut dst = vec![MaybeUninit::new(0); 8 * ROWS * COLS];
+    let mut dst = vec![MaybeUninit::new(0); 8 * rows * COLS];
     let to_at = dst.as_ptr().align_offset(64);
 
     use Number::*;
     for from in [F32, Bf16, F16, Sen169] {
-        let (at, src) = aligned(&numbers(from));
+        let (at, src) = aligned(&numbers(from, rows * COLS));
         for to in [F32, Bf16, F16, Sen169] {
             let (f, t) = (from.size() as isize, to.size() as isize);
-            let w = Window { rows: 1, cols: ROWS * COLS, src_row: 0, src_col: f, dst_row: 0, dst_col: t };
-            line(&format!("{} to {}", from.name(), to.name()), ROWS * COLS * from.size(), &mut |kernels| {
+            let w = Window { rows: 1, cols: rows * COLS, src_row: 0, src_col: f, dst_row: 0, dst_col: t };
+            line(&format!("{} to {}", from.name(), to.name()), rows * COLS * from.size(), &mut |kernels| {
                 kernels.convert(from, to, black_box(&src), at, black_box(&mut dst), to_at, &w);
             });
         }
     }
 
     let tile = TileShape::DEFAULT;
+    let sources = [F32, Bf16, F16].map(|from| (from, aligned(&numbers(from, rows * COLS))));
     for format in BlockFormat::ALL {
         let codec = BlockCodec::new(format, tile, BlockOptions::default()).expect("the default codec");
-        for from in [F32, Bf16, F16] {
-            let (from_at, src) = aligned(&numbers(from));
-            let size = from.size();
-            line(&format!("pack {} to {format}", from.name()), ROWS * COLS * size, &mut |kernels| {
-                for row in 0..ROWS / 32 {
+        for (from, (from_at, src)) in &sources {
+            let (size, from, from_at) = (from.size(), *from, *from_at);
+            line(&format!("pack {} to {format}", from.name()), rows * COLS * size, &mut |kernels| {
+                for row in 0..rows / 32 {
                     let args = PackArgs {
                         tiles: COLS / 32,
                         src_at: from_at + row * 32 * COLS * size,
@@ -96,7 +98,7 @@ fn main() {
                         dst_tile: codec.tile_bytes(),
                     };
                     let at = to_at + row * COLS / 32 * codec.tile_bytes();
-                    kernels.pack(&codec, from, black_box(&src), &args, black_box(&mut dst), at);
+                    kernels.pack(&codec, from, black_box(src), &args, black_box(&mut dst), at);
                 }
             });
         }
@@ -104,17 +106,20 @@ fn main() {
 
     for format in BlockFormat::ALL {
         let codec = BlockCodec::new(format, tile, BlockOptions::default()).expect("the default codec");
-        let mut packed = vec![0; ROWS * COLS / 1024 * codec.tile_bytes()];
+        if ["f32", "bf16"].iter().all(|to| !format!("unpack {format} to {to}").contains(&wanted)) {
+            continue;
+        }
+        let mut packed = vec![0; rows * COLS / 1024 * codec.tile_bytes()];
         let values: Vec<f32> =
-            numbers(F32).as_chunks().0.iter().map(|code| f32::from_le_bytes(*code)).collect();
+            numbers(F32, rows * COLS).as_chunks().0.iter().map(|code| f32::from_le_bytes(*code)).collect();
         for (out, values) in packed.chunks_exact_mut(codec.tile_bytes()).zip(values.chunks_exact(1024)) {
             codec.pack_scalar(values, out);
         }
         let (from_at, packed) = aligned(&packed);
         for to in [F32, Bf16] {
             let size = to.size();
-            line(&format!("unpack {format} to {}", to.name()), ROWS * COLS * size, &mut |kernels| {
-                for row in 0..ROWS / 32 {
+            line(&format!("unpack {format} to {}", to.name()), rows * COLS * size, &mut |kernels| {
+                for row in 0..rows / 32 {
                     let args = UnpackArgs {
                         tiles: COLS / 32,
                         src_at: from_at + row * COLS / 32 * codec.tile_bytes(),

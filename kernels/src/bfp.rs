@@ -10,7 +10,7 @@
 //! subnormals) S = 0 gives the zeros that the rule wants; other exponents, rare, take the scalar rule.
 
 use crate::block::Rounding;
-use crate::lane::Lane;
+use crate::lane::Peak;
 use crate::number::{exp2, with_sign};
 use crate::pack::{Codes, Encode, Groups};
 use crate::unpack::Decode;
@@ -161,8 +161,9 @@ impl Encode for BfpEncode {
         (shared as u8, f32::from_bits(factor), regular | (exponent == 0))
     }
 
+    /// With their sign, as i8.
     #[inline(always)]
-    fn codes<L: Lane<N>, const N: usize>(
+    fn codes<L: Peak<N>, const N: usize>(
         &self,
         groups: &Groups<'_, N>,
         factors: &[f32; 8],
@@ -178,42 +179,44 @@ impl Encode for BfpEncode {
         }
     }
 
+    #[inline(always)]
+    fn finish(&self, code: u8) -> u8 {
+        let signed = code as i8;
+        signed.unsigned_abs().min(self.bfp.largest() as u8) | (signed >> 7) as u8 & 1 << self.bfp.magnitude
+    }
+
     #[cold]
     #[inline(never)]
     fn by_the_rule(&self, values: &[f32], codes: &mut [u8]) -> u8 {
-        self.bfp.pack(values, codes, self.rounding, false)
+        let shared = self.bfp.pack(values, codes, self.rounding, false);
+        for code in codes {
+            let magnitude = *code & self.bfp.largest() as u8;
+            *code = if *code == magnitude { magnitude } else { magnitude.wrapping_neg() };
+        }
+        shared
     }
 }
 
 impl BfpEncode {
     /// Ties to even.
     #[inline(always)]
-    fn nearest<L: Lane<N>, const N: usize>(
+    fn nearest<L: Peak<N>, const N: usize>(
         &self,
         groups: &Groups<'_, N>,
         factors: &[f32; 8],
         codes: &mut Codes,
         trunc: impl Fn(f32) -> f32,
     ) {
-        let m = self.bfp.magnitude;
         // 1.5 * 2^40 for m = 7, with the last place at 2^(24 - m).
-        let magic = f32::from_bits((127 + 47 - m) << 23 | 1 << 22);
-        let (largest, sign) = (self.bfp.largest() as i16, 1 << m);
-        for ((out, group), factor) in codes.iter_mut().zip(groups).zip(factors) {
-            let mut codes = [0; GROUP];
-            for (code, x) in codes.iter_mut().zip(*group) {
-                let aligned = trunc(f32::from_bits(L::widen(*x)) * factor);
-                // The low 22 bits of the magic number are 0.
-                let signed = (aligned + magic).to_bits() as i16;
-                *code = (signed.wrapping_abs().min(largest) | signed >> 15 & sign) as u8;
-            }
-            *out = codes;
+        let anchor = f32::from_bits((127 + 47 - self.bfp.magnitude) << 23 | 1 << 22);
+        for ((codes, group), factor) in codes.iter_mut().zip(groups).zip(factors) {
+            *codes = L::multiples(group, *factor, anchor, &trunc);
         }
     }
 
     /// To 7 bits, the bits below cut off (after half a place was added, on the device), and then to the format's width.
     #[inline(always)]
-    fn cut<L: Lane<N>, const N: usize>(
+    fn cut<L: Peak<N>, const N: usize>(
         &self,
         groups: &Groups<'_, N>,
         factors: &[f32; 8],
@@ -223,16 +226,18 @@ impl BfpEncode {
         let m = self.bfp.magnitude;
         let half = if self.rounding == Rounding::Device { 65536.0 } else { 0.0 };
         let (place, width) = (f32::from_bits((127 - 17) << 23), f32::from_bits((127 + m - 7) << 23));
-        for ((codes, group), factor) in codes.iter_mut().zip(groups).zip(factors) {
+        for ((out, group), factor) in codes.iter_mut().zip(groups).zip(factors) {
+            let mut codes = [0; GROUP];
             for (code, x) in codes.iter_mut().zip(*group) {
                 let bits = L::widen(*x);
                 let aligned = trunc(f32::from_bits(bits & !(1 << 31)) * factor);
                 let seven = trunc((aligned + half) * place);
                 let seven = if seven > 127.0 { 127.0 } else { seven };
-                let magnitude = (trunc(seven * width) + 8_388_608.0).to_bits() as i16;
-                let sign = (bits >> 16) as i16 >> 15 & (1 << m);
-                *code = if magnitude == 0 { 0 } else { (magnitude | sign) as u8 };
+                let magnitude = (trunc(seven * width) + 8_388_608.0).to_bits();
+                let sign = (bits as i32 >> 31) as u32;
+                *code = ((magnitude ^ sign).wrapping_sub(sign)) as u8;
             }
+            *out = codes;
         }
     }
 }
@@ -254,7 +259,7 @@ impl Decode for BfpDecode {
     const SHARING: usize = 1;
 
     #[inline(always)]
-    fn scale(&self, shared: u8, _: &[u8; GROUP]) -> Option<f32> {
+    fn scale(&self, shared: u8) -> (f32, bool) {
         let bfp = self.bfp;
         // The exponent field of 2^(shared - bias - (m - 1)); -5 at the least, which is a subnormal.
         let field = i32::from(shared) + if bfp.narrow { 112 } else { 0 } - (bfp.magnitude as i32 - 1);
@@ -262,7 +267,12 @@ impl Decode for BfpDecode {
         let quirk = self.compat && !(7..=if bfp.narrow { 142 } else { 254 }).contains(&shared);
         // Finite scales only, so that zero times the scale is zero.
         let bits = if field > 0 { (field as u32) << 23 } else { 1 << (22 + field) };
-        (!quirk && field <= 254).then(|| f32::from_bits(bits))
+        (f32::from_bits(bits), !quirk && field <= 254)
+    }
+
+    #[inline(always)]
+    fn regular(&self, _: &[u8]) -> bool {
+        true
     }
 
     #[inline(always)]

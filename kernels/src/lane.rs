@@ -5,7 +5,7 @@
 
 use std::mem::MaybeUninit;
 
-use wide::{i16x8, u32x4};
+use wide::{i16x8, u32x4, u64x2};
 
 /// A format of `N` bytes an element, little-endian.
 pub(crate) trait Lane<const N: usize> {
@@ -22,12 +22,44 @@ pub(crate) trait Lane<const N: usize> {
     }
 }
 
-/// A lane whose groups can be searched for their largest magnitude by its upper 16 bits.
+/// A lane of which block formats are packed, 16 elements at a time.
 pub(crate) trait Peak<const N: usize>: Lane<N> {
-    /// Eight numbers, none negative, of which the largest is the upper 16 bits of the group's largest magnitude.
-    fn peaks(group: &[[u8; N]; 16]) -> i16x8;
+    /// Four pairs of numbers, none negative: the largest of the firsts is the upper 16 bits of the largest magnitude in
+    /// `a`, the largest of the seconds that in `b`.
+    fn peaks(a: &[[u8; N]; 16], b: &[[u8; N]; 16]) -> i16x8;
+
     /// The exponent field, as binary32, of a magnitude with these upper 16 bits.
     fn exponent(peak: u16) -> u32;
+
+    /// Each element times `factor`, through `cut`, rounded to a multiple of the last place of `anchor`: how many, as i8,
+    /// saturating. `anchor` is 1.5 times a power of two; beyond half of that, the result means nothing.
+    #[inline(always)]
+    fn multiples(group: &[[u8; N]; 16], factor: f32, anchor: f32, cut: impl Fn(f32) -> f32) -> [u8; 16] {
+        let mut multiples = [0; 16];
+        for (multiple, x) in multiples.iter_mut().zip(group) {
+            let sum = cut(f32::from_bits(Self::widen(*x)) * factor) + anchor;
+            let count = sum.to_bits() as i32 - anchor.to_bits() as i32;
+            *multiple = count.clamp(-128, 127) as u8;
+        }
+        multiples
+    }
+}
+
+/// The largest of each of eight groups, from those of pairs.
+#[inline(always)]
+pub(crate) fn largest(pairs: [i16x8; 4]) -> [u16; 8] {
+    // Unpacking two vectors puts their lanes side by side; the larger ones are half as many.
+    let two = |a: i16x8, b: i16x8| -> i16x8 {
+        let (a, b): (u32x4, u32x4) = (bytemuck::cast(a), bytemuck::cast(b));
+        let (low, high) = (a.unpack_lo(b), a.unpack_hi(b));
+        bytemuck::cast::<_, i16x8>(low).max(bytemuck::cast(high))
+    };
+    let four = |a: i16x8, b: i16x8| -> i16x8 {
+        let (a, b): (u64x2, u64x2) = (bytemuck::cast(a), bytemuck::cast(b));
+        let (low, high) = (a.unpack_lo(b), a.unpack_hi(b));
+        bytemuck::cast::<_, i16x8>(low).max(bytemuck::cast(high))
+    };
+    bytemuck::cast(four(two(pairs[0], pairs[1]), two(pairs[2], pairs[3])))
 }
 
 pub(crate) struct F32;
@@ -119,20 +151,19 @@ impl Lane<2> for Sen169 {
     }
 }
 
+/// Words without their signs, those of `a` and `b` side by side.
+const MAGNITUDES: u32 = 0x7FFF_7FFF;
+const UPPER: u32 = 0xFFFF_0000;
+
 impl Peak<4> for F32 {
     #[inline(always)]
-    fn peaks(group: &[[u8; 4]; 16]) -> i16x8 {
-        let quad = |at: usize| {
-            let mut quad = [0; 4];
-            quad.iter_mut().zip(&group[at..]).for_each(|(to, from)| *to = u32::from_le_bytes(*from));
-            u32x4::new(quad)
-        };
-        // The upper halves of eight elements fill one vector, in any order.
-        let halves = |at: usize| -> i16x8 {
-            let upper = quad(at) & u32x4::splat(0xFFFF_0000);
-            bytemuck::cast(upper | quad(at + 4) >> 16)
-        };
-        largest_magnitudes(halves(0), halves(8))
+    fn peaks(a: &[[u8; 4]; 16], b: &[[u8; 4]; 16]) -> i16x8 {
+        let mut words = [0; 16];
+        for ((word, a), b) in words.iter_mut().zip(a).zip(b) {
+            *word = (Self::widen(*a) >> 16 | Self::widen(*b) & UPPER) & MAGNITUDES;
+        }
+        let [a, b, c, d]: [i16x8; 4] = bytemuck::cast(words);
+        a.max(b).max(c.max(d))
     }
 
     #[inline(always)]
@@ -143,20 +174,37 @@ impl Peak<4> for F32 {
 
 impl Peak<2> for Bf16 {
     #[inline(always)]
-    fn peaks(group: &[[u8; 2]; 16]) -> i16x8 {
-        peaks_of_halves(group)
+    fn peaks(a: &[[u8; 2]; 16], b: &[[u8; 2]; 16]) -> i16x8 {
+        peaks_of_words(a, b)
     }
 
     #[inline(always)]
     fn exponent(peak: u16) -> u32 {
         u32::from(peak >> 7)
     }
+
+    /// Two elements at a time, which stay in one 32-bit lane: no vector has to be widened or narrowed.
+    #[inline(always)]
+    fn multiples(group: &[[u8; 2]; 16], factor: f32, anchor: f32, cut: impl Fn(f32) -> f32) -> [u8; 16] {
+        let sum = |bits: u32| (cut(f32::from_bits(bits) * factor) + anchor).to_bits();
+        let mut words = pairs(group);
+        for word in &mut words {
+            // The lowest 16 bits of the anchor are 0.
+            *word = sum(*word << 16) & !UPPER | sum(*word & UPPER) << 16;
+        }
+        let words: [i16; 16] = bytemuck::cast(words);
+        let mut multiples = [0; 16];
+        for (multiple, count) in multiples.iter_mut().zip(words) {
+            *multiple = count.clamp(-128, 127) as u8;
+        }
+        multiples
+    }
 }
 
 impl Peak<2> for F16 {
     #[inline(always)]
-    fn peaks(group: &[[u8; 2]; 16]) -> i16x8 {
-        peaks_of_halves(group)
+    fn peaks(a: &[[u8; 2]; 16], b: &[[u8; 2]; 16]) -> i16x8 {
+        peaks_of_words(a, b)
     }
 
     #[inline(always)]
@@ -166,19 +214,24 @@ impl Peak<2> for F16 {
 }
 
 #[inline(always)]
-fn peaks_of_halves(group: &[[u8; 2]; 16]) -> i16x8 {
-    let eight = |at: usize| {
-        let mut eight = [0; 8];
-        eight.iter_mut().zip(&group[at..]).for_each(|(to, from)| *to = i16::from_le_bytes(*from));
-        i16x8::new(eight)
-    };
-    largest_magnitudes(eight(0), eight(8))
+fn peaks_of_words(a: &[[u8; 2]; 16], b: &[[u8; 2]; 16]) -> i16x8 {
+    let (mut lower, mut upper) = ([0; 8], [0; 8]);
+    for (((lower, upper), a), b) in lower.iter_mut().zip(&mut upper).zip(pairs(a)).zip(pairs(b)) {
+        *lower = (a & !UPPER | b << 16) & MAGNITUDES;
+        *upper = (a >> 16 | b & UPPER) & MAGNITUDES;
+    }
+    let ([a, b], [c, d]): ([i16x8; 2], [i16x8; 2]) = (bytemuck::cast(lower), bytemuck::cast(upper));
+    a.max(b).max(c.max(d))
 }
 
+/// Two elements a number, the first in the lower half.
 #[inline(always)]
-fn largest_magnitudes(a: i16x8, b: i16x8) -> i16x8 {
-    let magnitude = i16x8::splat(0x7FFF);
-    (a & magnitude).max(b & magnitude)
+fn pairs(group: &[[u8; 2]; 16]) -> [u32; 8] {
+    let mut pairs = [0; 8];
+    for (pair, bytes) in pairs.iter_mut().zip(group.as_flattened().as_chunks().0) {
+        *pair = u32::from_le_bytes(*bytes);
+    }
+    pairs
 }
 
 /// Converts elements that lie one after another on both sides.

@@ -356,6 +356,77 @@ impl<'a> Moves<'a> {
     }
 }
 
+/// Where 64 arrays of `M` elements of `N` bytes begin, counted from a byte that is named later; eight make a row.
+///
+/// Fact M3, cited below: every place lies in `lowest..=highest`.
+pub(crate) struct Places<const N: usize, const M: usize> {
+    rows: [[isize; 8]; 8],
+    lowest: isize,
+    highest: isize,
+}
+
+impl<const N: usize, const M: usize> Places<N, M> {
+    pub(crate) fn new(rows: [[isize; 8]; 8]) -> Places<N, M> {
+        let (mut lowest, mut highest) = (isize::MAX, isize::MIN);
+        for &place in rows.as_flattened() {
+            (lowest, highest) = (lowest.min(place), highest.max(place));
+        }
+        Places { rows, lowest, highest }
+    }
+
+    /// The arrays, counted from byte `at`.
+    ///
+    /// # Panics
+    /// When one leaves the slice.
+    #[inline(always)]
+    pub(crate) fn from<'a>(&'a self, bytes: &'a [u8], at: usize) -> Arrays<'a, N, M> {
+        let end = at.checked_add_signed(self.highest).and_then(|last| last.checked_add(N * M));
+        assert!(
+            at.checked_add_signed(self.lowest).is_some() && end.is_some_and(|end| end <= bytes.len()),
+            "arrays at {}..={} from byte {at} leave a slice of {} bytes",
+            self.lowest,
+            self.highest,
+            bytes.len()
+        );
+        Arrays { places: self, bytes, at }
+    }
+}
+
+/// Arrays of a slice, all of which were found inside it.
+///
+/// Fact M4, cited below: the `N * M` bytes from `at` plus any of the places lie in `bytes`. [`Places::from`] establishes it from M3.
+#[derive(Clone, Copy)]
+pub(crate) struct Arrays<'a, const N: usize, const M: usize> {
+    places: &'a Places<N, M>,
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a, const N: usize, const M: usize> Arrays<'a, N, M> {
+    /// The arrays of a row.
+    #[inline(always)]
+    pub(crate) fn row(&self, row: usize) -> [&'a [[u8; N]; M]; 8] {
+        let mut arrays = [&[[0; N]; M]; 8];
+        for (array, &place) in arrays.iter_mut().zip(&self.places.rows[row]) {
+            // SAFETY: M4; an array of bytes has no alignment, and the borrow is that of the slice.
+            *array = unsafe { &*self.bytes.as_ptr().add(self.at).offset(place).cast() };
+        }
+        arrays
+    }
+
+    /// Asks L2 for the cache lines in which the arrays of a row begin. L1 could not keep them where they are a power of two
+    /// apart.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, row: usize) {
+        for array in self.row(row) {
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            safe_arch::prefetch_t1(array);
+            #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+            let _ = array;
+        }
+    }
+}
+
 /// Asks for the cache line of byte `at` (x86-64; nothing elsewhere), if the slice has that byte.
 #[inline(always)]
 pub fn prefetch(bytes: &[u8], at: usize) {
@@ -406,4 +477,33 @@ pub(crate) fn as_uninit(bytes: &[u8]) -> &[MaybeUninit<u8>] {
 pub(crate) fn assume_written(bytes: Vec<MaybeUninit<u8>>) -> Vec<u8> {
     // SAFETY: the tests fill their destinations before they hand them to a kernel.
     bytes.into_iter().map(|byte| unsafe { byte.assume_init() }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begins(at: usize, last: isize) -> [u8; 8] {
+        let bytes: Vec<u8> = (0..40).collect();
+        let mut rows = [[0; 8]; 8];
+        rows[7] = [0, 1, -3, 30, 5, 5, 0, last];
+        Places::<2, 3>::new(rows).from(&bytes, at).row(7).map(|array| array[0][0])
+    }
+
+    #[test]
+    fn arrays_may_touch_both_ends() {
+        assert_eq!(begins(4, -4), [4, 5, 1, 34, 9, 9, 4, 0]);
+    }
+
+    #[test]
+    #[should_panic = "leave a slice of 40 bytes"]
+    fn arrays_stay_below_the_end() {
+        begins(4, 31);
+    }
+
+    #[test]
+    #[should_panic = "leave a slice of 40 bytes"]
+    fn arrays_stay_behind_the_start() {
+        begins(4, -5);
+    }
 }

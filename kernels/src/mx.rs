@@ -10,7 +10,7 @@
 
 use crate::bfp::GROUP;
 use crate::block::BlockFormat;
-use crate::lane::Lane;
+use crate::lane::{Lane, Peak};
 use crate::number::{Ties, exp2, finite_value, floor_log2, nearest, round_to_multiple, with_sign};
 use crate::pack::{Codes, Encode, Groups};
 use crate::unpack::Decode;
@@ -147,23 +147,19 @@ pub(crate) struct Vector {
     emax: u32,
     /// The largest finite magnitude's code.
     largest: u32,
-    /// A magnitude becomes that of the negative code, and back, by `(magnitude ^ flip) + add`, cut to the code's bits.
-    flip: u32,
-    add: u32,
 }
 
 impl Element {
     /// The vector code of `format`, whose elements these are.
     pub(crate) fn vector(self, format: BlockFormat) -> Vector {
-        let (width, fraction, bias, emax, largest, flip, add) = match self {
+        let (width, fraction, bias, emax, largest) = match self {
             Element::Float { exponent, fraction, bias, emax, largest, .. } => {
-                let width = 1 + exponent + fraction;
-                (width, fraction, bias as u32, emax as u32, largest.into(), 0, 1 << (width - 1))
+                (1 + exponent + fraction, fraction, bias as u32, emax as u32, largest.into())
             }
-            Element::Int { bits } => (bits, bits - 2, 1, 0, (1 << (bits - 1)) - 1, (1 << bits) - 1, 1),
+            Element::Int { bits } => (bits, bits - 2, 1, 0, (1 << (bits - 1)) - 1),
         };
         let (code_bits, position) = (format.code_bits() as u32, format.code_shift());
-        Vector { element: self, code_bits, position, width, fraction, bias, emax, largest, flip, add }
+        Vector { element: self, code_bits, position, width, fraction, bias, emax, largest }
     }
 
     const fn is_float(self) -> bool {
@@ -188,38 +184,64 @@ impl Encode for Vector {
         (scale as u8, f32::from_bits(factor), exponent.wrapping_sub(1) < 254)
     }
 
+    /// Floats without what `position` says, integers as i8.
     #[inline(always)]
-    fn codes<L: Lane<N>, const N: usize>(
+    fn codes<L: Peak<N>, const N: usize>(
         &self,
         groups: &Groups<'_, N>,
         factors: &[f32; 8],
         codes: &mut Codes,
     ) {
-        let f = self.fraction;
-        let (least, offset) = ((128 - self.bias) << 23, (128 - self.bias) << f);
-        let mask = (1 << self.code_bits) - 1;
-        for ((codes, group), factor) in codes.iter_mut().zip(groups).zip(factors) {
-            for (code, x) in codes.iter_mut().zip(*group) {
-                let bits = L::widen(*x);
-                let scaled = f32::from_bits(bits & !(1 << 31)) * factor;
-                let exponent = scaled.to_bits().max(least) & 255 << 23;
-                let anchor = exponent.wrapping_add((23 - f) << 23);
-                let multiple = (scaled + f32::from_bits(anchor)).to_bits().wrapping_sub(anchor);
-                // A normal multiple brings its hidden one along, which adds 1 to the exponent.
-                let magnitude = (exponent >> (23 - f)).wrapping_add(multiple).wrapping_sub(offset);
-                let sign = (bits as i32 >> 31) as u32;
-                let signed = (magnitude.min(self.largest) ^ sign & self.flip) + (sign & self.add);
-                *code = (signed << self.position & mask) as u8;
-            }
+        let groups = codes.iter_mut().zip(groups).zip(factors);
+        if self.element.is_float() {
+            groups.for_each(|((codes, group), factor)| *codes = self.floats::<L, N>(group, *factor));
+        } else {
+            let anchor = f32::from_bits((127 + 23 - self.fraction) << 23 | 1 << 22);
+            groups.for_each(|((codes, group), factor)| *codes = L::multiples(group, *factor, anchor, |x| x));
         }
+    }
+
+    #[inline(always)]
+    fn finish(&self, code: u8) -> u8 {
+        if self.element.is_float() {
+            return code << self.position;
+        }
+        let largest = self.largest as i8;
+        (code as i8).max(-largest).min(largest) as u8 & u8::MAX >> (8 - self.width)
     }
 
     #[cold]
     #[inline(never)]
     fn by_the_rule(&self, values: &[f32], codes: &mut [u8]) -> u8 {
         let scale = self.element.pack(values, codes);
-        codes.iter_mut().for_each(|code| *code <<= self.position);
+        if !self.element.is_float() {
+            // With the sign in the bits above the code, too.
+            codes
+                .iter_mut()
+                .for_each(|code| *code = (((*code << (8 - self.width)) as i8) >> (8 - self.width)) as u8);
+        }
         scale
+    }
+}
+
+impl Vector {
+    #[inline(always)]
+    fn floats<L: Lane<N>, const N: usize>(&self, group: &[[u8; N]; GROUP], factor: f32) -> [u8; GROUP] {
+        let f = self.fraction;
+        let (least, offset) = ((128 - self.bias) << 23, (128 - self.bias) << f);
+        let mut codes = [0; GROUP];
+        for (code, x) in codes.iter_mut().zip(group) {
+            let bits = L::widen(*x);
+            let scaled = f32::from_bits(bits & !(1 << 31)) * factor;
+            let exponent = scaled.to_bits().max(least) & 255 << 23;
+            let anchor = exponent.wrapping_add((23 - f) << 23);
+            let multiple = (scaled + f32::from_bits(anchor)).to_bits().wrapping_sub(anchor);
+            // A normal multiple brings its hidden one along, which adds 1 to the exponent.
+            let magnitude = (exponent >> (23 - f)).wrapping_add(multiple).wrapping_sub(offset);
+            let sign = bits >> (32 - self.width) & 1 << (self.width - 1);
+            *code = (magnitude.min(self.largest) | sign) as u8;
+        }
+        codes
     }
 }
 
@@ -227,36 +249,45 @@ impl Decode for Vector {
     const SHARING: usize = BLOCK / GROUP;
 
     #[inline(always)]
-    fn scale(&self, shared: u8, codes: &[u8; GROUP]) -> Option<f32> {
-        let mask = self.magnitude_mask() as u8;
-        let mut largest = 0;
-        for code in codes {
-            largest = largest.max(code >> self.position & mask);
-        }
+    fn scale(&self, shared: u8) -> (f32, bool) {
         // Under smaller scales E5M2 has values that bfloat16 rounds.
-        let holds =
-            matches!(shared, 16..=254) && (u32::from(largest) <= self.largest || !self.element.is_float());
-        holds.then(|| f32::from_bits(u32::from(shared) << 23))
+        (f32::from_bits(u32::from(shared) << 23), matches!(shared, 16..=254))
+    }
+
+    #[inline(always)]
+    fn regular(&self, codes: &[u8]) -> bool {
+        let mask = self.magnitude_mask() as u8;
+        if self.largest >= mask.into() || !self.element.is_float() {
+            return true;
+        }
+        let largest = codes.iter().fold(0, |largest: u8, code| largest.max(code >> self.position & mask));
+        u32::from(largest) <= self.largest
     }
 
     #[inline(always)]
     fn values(&self, codes: &[u8; GROUP], scale: f32) -> [u32; GROUP] {
         let f = self.fraction;
+        let mut values = [0; GROUP];
+        if !self.element.is_float() {
+            let (unit, above) = (f32::from_bits((127 - f) << 23), 32 - self.width);
+            for (value, code) in values.iter_mut().zip(codes) {
+                let count = (u32::from(*code) << above) as i32 >> above;
+                *value = (count as f32 * unit * scale).to_bits();
+            }
+            return values;
+        }
         let mask = self.magnitude_mask();
         let hidden = 1 << f;
-        // The exponent field of a float's code; an integer has none.
-        let exponent = if self.element.is_float() { mask & !(hidden - 1) } else { 0 };
+        let exponent = mask & !(hidden - 1);
         let offset = (150 - f - self.bias) << 23;
-        let mut values = [0; GROUP];
         for (value, code) in values.iter_mut().zip(codes) {
             let code = u32::from(*code) >> self.position;
-            let sign = (code << (32 - self.width)) as i32 >> 31;
-            let magnitude = ((code ^ sign as u32 & self.flip) + (sign as u32 & self.add)) & mask;
+            let magnitude = code & mask;
             let least = (magnitude & exponent).max(hidden);
             let anchor = (least << (23 - f)) + offset;
             let sum = anchor + magnitude + hidden - least;
             let exact = f32::from_bits(sum) - f32::from_bits(anchor);
-            *value = (exact * scale).to_bits() | sign as u32 & 1 << 31;
+            *value = (exact * scale).to_bits() | code << (32 - self.width) & 1 << 31;
         }
         values
     }
@@ -269,10 +300,9 @@ impl Decode for Vector {
 }
 
 impl Vector {
-    /// The bits of a magnitude; an integer's is as wide as its code.
+    /// The bits of a float's magnitude.
     #[inline(always)]
     fn magnitude_mask(&self) -> u32 {
-        let bits = if self.element.is_float() { self.width - 1 } else { self.width };
-        (1 << bits) - 1
+        (1 << (self.width - 1)) - 1
     }
 }

@@ -123,9 +123,11 @@ pub(crate) trait Decode: Copy {
     /// Groups that share a byte: 1 or 2.
     const SHARING: usize;
 
-    /// The scale under which the arithmetic of [`Decode::values`] holds for these codes; `None` where the scalar rule is
-    /// needed. Bits above a code count for nothing.
-    fn scale(&self, shared: u8, codes: &[u8; GROUP]) -> Option<f32>;
+    /// The scale, and whether the arithmetic of [`Decode::values`] holds under it.
+    fn scale(&self, shared: u8) -> (f32, bool);
+
+    /// Whether it holds for all these codes. Bits above a code count for nothing.
+    fn regular(&self, codes: &[u8]) -> bool;
 
     /// The values of a group, as binary32 bits. Each is exact as bfloat16, too large (infinite), or 0.
     fn values(&self, codes: &[u8; GROUP], scale: f32) -> [u32; GROUP];
@@ -202,12 +204,21 @@ fn tiles<D: Decode, L: Lane<N>, const N: usize>(on: Unpacking<'_>, decode: D) {
     let (codec, a) = (on.codec, on.args);
     let (pieces, count, step) = pieces(codec, &a);
     let mut bytes = [[0; GROUP]; MAX_GROUPS];
+    let mut scales = [0.0; MAX_GROUPS];
     for t in 0..a.tiles {
         let (header, packed) = on.tile(t).split_at(codec.header_bytes());
         let codes = spread(codec.format().code_bits(), packed, &mut bytes);
+        let regular = decode.regular(codes.as_flattened());
+        let shares = &header[..codec.tile().elements() / (GROUP * D::SHARING)];
+        let mut all_hold = regular;
+        for (scale, &shared) in scales.iter_mut().zip(shares) {
+            let holds;
+            (*scale, holds) = decode.scale(shared);
+            all_hold &= holds;
+        }
         let start = on.place(t, 0, 0);
         for piece in &pieces[..count] {
-            let (shared, codes) = (header[piece.group / D::SHARING], &codes[piece.group]);
+            let (scale, codes) = (scales[piece.group / D::SHARING], &codes[piece.group]);
             let at = start.wrapping_add_signed(piece.place);
             let mut apart = [[MaybeUninit::new(0); N]; GROUP];
             let in_place = step == N as isize && piece.len == GROUP;
@@ -215,9 +226,11 @@ fn tiles<D: Decode, L: Lane<N>, const N: usize>(on: Unpacking<'_>, decode: D) {
                 true => on.dst[at..][..GROUP * N].as_chunks_mut().0.try_into().expect("a group"),
                 false => &mut apart,
             };
-            match decode.scale(shared, codes) {
-                Some(scale) => put::<L, N>(&decode.values(codes, scale), out),
-                None => by_the_rule::<D, L, N>(decode, codes, shared, out),
+            let shared = header[piece.group / D::SHARING];
+            if all_hold || decode.scale(shared).1 && (regular || decode.regular(codes)) {
+                put::<L, N>(&decode.values(codes, scale), out);
+            } else {
+                by_the_rule::<D, L, N>(decode, codes, shared, out);
             }
             if !in_place {
                 for (i, element) in apart[piece.first..][..piece.len].iter().enumerate() {
