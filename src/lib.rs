@@ -16,6 +16,7 @@ pub mod text;
 pub use dtype::{DType, Format};
 pub use error::{Error, Result};
 pub use layout::Layout;
+pub use plan::cache::{End, PlanCache, Request};
 pub use plan::{Options, Plan};
 
 /// Random layouts, which unit tests share with the tests in `tests/`; those name the crate.

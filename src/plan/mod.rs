@@ -1,5 +1,6 @@
 //! A [`Plan`] is a conversion compiled once: loop nests with constant trip counts, proved before they run.
 
+pub(crate) mod cache;
 mod explain;
 mod gather;
 mod lower;
