@@ -11,7 +11,7 @@ use tilewright::cli::cases::{Case, Memory};
 use tilewright::run::Inline;
 
 /// Rows and columns that a core's cache holds, and that only memory holds.
-const SIZES: [(&str, [usize; 2]); 2] = [("L2", [256, 256]), ("DRAM", [4096, 4096])];
+const SIZES: [(&str, [usize; 2]); 2] = [("L2", [256, 256]), ("DRAM", [8192, 8192])];
 
 /// Writes a destination from a source of these rows and columns.
 type Peer<S, D> = fn(&[S], &mut [D], [usize; 2]);
