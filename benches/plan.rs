@@ -1,10 +1,13 @@
-//! What compiling a plan costs.
+//! What a plan costs: its layouts, its compilation, and finding it in a cache.
+
+#[path = "common/settings.rs"]
+mod settings;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
 use tilewright::target::{Placement, Tensor};
 use tilewright::text::Descriptor;
-use tilewright::{DType, Options, Plan};
+use tilewright::{DType, Options, Plan, PlanCache, Request};
 
 /// Name, shape, source and destination.
 fn cases() -> Vec<(&'static str, Vec<u64>, String, String)> {
@@ -44,17 +47,15 @@ fn cases() -> Vec<(&'static str, Vec<u64>, String, String)> {
     ]
 }
 
+fn dtype(text: &str) -> DType {
+    let all = [("xbf16", DType::Bf16), ("xf16", DType::F16)];
+    all.into_iter().find(|(name, _)| text.contains(name)).map_or(DType::F32, |(_, dtype)| dtype)
+}
+
 fn compile(c: &mut Criterion) {
     let mut group = c.benchmark_group("plan");
     for (name, shape, from, to) in cases() {
-        let dtype = if from.contains("f32") {
-            DType::F32
-        } else if from.contains("xf16") {
-            DType::F16
-        } else {
-            DType::Bf16
-        };
-        let tensor = Tensor { shape, dtype };
+        let tensor = Tensor { shape, dtype: dtype(&from) };
         let layout =
             |text: &str| text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap();
         group.bench_function(format!("layout of {name}"), |b| b.iter(|| layout(black_box(&to))));
@@ -67,5 +68,33 @@ fn compile(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, compile);
+/// A request seen before, in a cache that is full.
+fn hit(c: &mut Criterion) {
+    let mut group = c.benchmark_group("plan cache");
+    let cases = cases();
+    let requests: Vec<Request> = cases
+        .iter()
+        .map(|(_, shape, from, to)| Request {
+            shape,
+            dtype: dtype(from),
+            source: from.as_str().into(),
+            destination: to.as_str().into(),
+            options: Options::default(),
+        })
+        .collect();
+    let plans = PlanCache::new(requests.len());
+    for request in &requests {
+        plans.get(request).unwrap();
+    }
+    for ((name, ..), request) in cases.iter().zip(&requests) {
+        group.bench_function(format!("hit {name}"), |b| b.iter(|| plans.get(black_box(request)).unwrap()));
+    }
+    group.finish();
+}
+
+criterion_group! {
+    name = benches;
+    config = settings::short();
+    targets = compile, hit
+}
 criterion_main!(benches);

@@ -1,6 +1,7 @@
 //! tilewright moves tensors between host memory and accelerator memory layouts.
 #![deny(unsafe_code)]
 
+mod cache;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod dtype;
@@ -13,6 +14,7 @@ pub mod run;
 pub mod target;
 pub mod text;
 
+pub use cache::{End, PlanCache, Request};
 pub use dtype::{DType, Format};
 pub use error::{Error, Result};
 pub use layout::Layout;

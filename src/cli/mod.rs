@@ -5,6 +5,8 @@
 
 mod arguments;
 mod bench;
+#[doc(hidden)]
+pub mod cases;
 mod convert;
 mod engine;
 mod explain;

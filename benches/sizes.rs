@@ -1,0 +1,75 @@
+//! A few conversions at all sizes and on growing numbers of threads, and what the smallest tensors cost.
+
+mod common;
+
+use common::{beside_memcpy, settings};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use tilewright::cli::cases::{Case, Memory, numbers};
+use tilewright::run::{Inline, Pool};
+use tilewright::{DType, Options, PlanCache, Request};
+
+/// Names of the cases, and the columns of 32 rows that are 4 KiB.
+const CASES: [(&str, u64); 3] = [("tilize bf16", 64), ("transpose 2-byte", 64), ("f32 to bfp8 tiles", 32)];
+
+/// 4 KiB to 256 MiB of source; with `TILEWRIGHT_BENCH_LARGE` set, 1 GiB too, which takes 3 GiB of memory.
+fn sizes(c: &mut Criterion) {
+    let most = if std::env::var_os("TILEWRIGHT_BENCH_LARGE").is_some() { 9 } else { 8 };
+    let mut memory = Memory::new().unwrap();
+    for (name, cols) in CASES {
+        let case = Case::named(name).unwrap();
+        let mut group = c.benchmark_group(format!("{name} by size"));
+        for doublings in 0..=most {
+            let job = case.at(&[32 << doublings, cols << doublings], None).unwrap();
+            let kib = job.bytes >> 10;
+            let size = if kib < 1024 { format!("{kib} KiB") } else { format!("{} MiB", kib >> 10) };
+            beside_memcpy(&mut group, &size, &job, &mut memory, &Inline, kib <= 1024);
+        }
+        group.finish();
+    }
+}
+
+fn threads(c: &mut Criterion) {
+    let all = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut memory = Memory::new().unwrap();
+    for (name, _) in CASES {
+        let case = Case::named(name).unwrap();
+        let job = case.at(&case.dram, None).unwrap();
+        let mut group = c.benchmark_group(format!("{name} by threads"));
+        for threads in (0..).map(|k| 1 << k).take_while(|&n| n < all).chain([all]) {
+            let pool = Pool::new(threads).unwrap();
+            beside_memcpy(&mut group, &threads.to_string(), &job, &mut memory, &pool, false);
+        }
+        group.finish();
+    }
+}
+
+/// One tile by the call that users make, with the plan at hand and with a plan from a cache.
+fn small(c: &mut Criterion) {
+    let mut group = c.benchmark_group("32x32 bf16 to a tile");
+    let request = Request {
+        shape: &[32, 32],
+        dtype: DType::Bf16,
+        source: "memref<32x32xbf16>".into(),
+        destination: "ttnn(dtype=bfloat16, layout=TILE)".into(),
+        options: Options::default(),
+    };
+    let plans = PlanCache::new(64);
+    let plan = plans.get(&request).unwrap();
+    let mut source = vec![0; plan.source_bytes()];
+    numbers(&mut source);
+    let mut tile = vec![0; plan.destination_bytes()];
+    group.throughput(Throughput::Bytes(source.len() as u64));
+    group.bench_function("tilewright", |b| b.iter(|| plan.execute(&source, &mut tile).unwrap()));
+    group.bench_function("tilewright, plan from a cache", |b| {
+        b.iter(|| plans.get(&request).unwrap().execute(&source, &mut tile).unwrap());
+    });
+    group.bench_function("memcpy", |b| b.iter(|| tile.copy_from_slice(&source)));
+    group.finish();
+}
+
+criterion_group! {
+    name = benches;
+    config = settings::short();
+    targets = sizes, threads, small
+}
+criterion_main!(benches);

@@ -1,0 +1,147 @@
+//! Running a plan allocates nothing, whatever the families, options and sizes.
+
+mod families;
+
+use std::alloc::{GlobalAlloc, Layout as Place, System};
+use std::cell::Cell;
+use std::mem::MaybeUninit;
+
+use families::{Choices, FAMILIES, dense};
+use kernels::Isa;
+use tilewright::plan::Store;
+use tilewright::run::Inline;
+use tilewright::target::{Placement, Tensor};
+use tilewright::text::Descriptor;
+use tilewright::{DType, Layout, Options, Plan};
+
+/// The system's allocator, which counts what each thread asks of it.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn count() {
+    // A thread that is ending no longer counts.
+    let _ = ALLOCATIONS.try_with(|n| n.set(n.get() + 1));
+}
+
+// SAFETY: each call is handed on to the system's allocator as it came; counting neither allocates nor unwinds.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, place: Place) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are those that `System` wants.
+        unsafe { System.alloc(place) }
+    }
+
+    unsafe fn alloc_zeroed(&self, place: Place) -> *mut u8 {
+        count();
+        // SAFETY: as in `alloc`.
+        unsafe { System.alloc_zeroed(place) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, place: Place, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: as in `alloc`.
+        unsafe { System.realloc(at, place, size) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, place: Place) {
+        // SAFETY: as in `alloc`.
+        unsafe { System.dealloc(at, place) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How many times this thread allocates meanwhile.
+fn allocations(work: impl FnOnce()) -> u64 {
+    let before = ALLOCATIONS.get();
+    work();
+    ALLOCATIONS.get() - before
+}
+
+/// Runs a conversion whole and in chunks; the first call may set up what the process needs once.
+fn runs_without_allocating(src: &Layout, dst: &Layout, options: &Options) {
+    let plan = Plan::compile(src, dst, options).unwrap();
+    let source = vec![0; plan.source_bytes()];
+    let mut out = vec![0; plan.destination_bytes()];
+    let granule = plan.granule().max(1);
+    let size = (out.len() / 3).div_ceil(granule).max(1) * granule;
+    let mut run = || {
+        plan.execute(&source, &mut out).unwrap();
+        plan.run_on(&Inline, &source, &mut out).unwrap();
+        for (k, chunk) in out.chunks_mut(size).enumerate() {
+            plan.execute_chunk(&source, k * size..k * size + chunk.len(), chunk).unwrap();
+        }
+    };
+    run();
+    assert_eq!(allocations(run), 0, "{plan}");
+}
+
+fn both_ways(host: &Layout, layout: &Layout) {
+    for (isa, store) in Isa::available().flat_map(|isa| [Store::Cached, Store::Streamed].map(|s| (isa, s))) {
+        let options = Options { isa: Some(isa), store, ..Options::default() };
+        runs_without_allocating(host, layout, &options);
+        runs_without_allocating(layout, host, &options);
+    }
+}
+
+#[test]
+fn the_counter_counts() {
+    assert_eq!(allocations(|| drop(std::hint::black_box(vec![0_u8; 7]))), 1);
+    assert_eq!(allocations(|| {}), 0);
+}
+
+/// Some layouts of every family. What is small enough runs on this thread by whichever door.
+#[test]
+fn no_family_allocates() {
+    let mut x = 0x2545_F491_u32;
+    let mut numbers = || {
+        x ^= x << 13;
+        x ^= x >> 17;
+        x ^= x << 5;
+        x
+    };
+    for (name, family) in FAMILIES {
+        let mut seen = 0;
+        for _ in 0..60 {
+            let drawn: Vec<u32> = (0..48).map(|_| numbers()).collect();
+            let c = &mut Choices::new(&drawn);
+            let tensor = Tensor { dtype: c.of(&[DType::F32, DType::Bf16, DType::I32]), shape: c.shape(2500) };
+            let Some(case) = family(c, &tensor) else { continue };
+            let Ok(layout) = case.layout(&tensor) else { continue };
+            if layout.total_bytes() <= 128 << 10 {
+                both_ways(&dense(&tensor), &layout);
+                seen += 1;
+            }
+        }
+        assert!(seen >= 10, "only {seen} layouts of {name}");
+    }
+}
+
+/// Tensors that a plan streams past the caches of itself, on the caller's thread.
+#[test]
+fn no_large_tensor_allocates() {
+    let tensor = Tensor { shape: vec![2560, 2600], dtype: DType::F32 };
+    let host = dense(&tensor);
+    for text in [
+        "ttnn(dtype=float32, layout=TILE)",
+        "ttnn(dtype=bfloat8_b, layout=TILE)",
+        "SpyreTensorLayout((2560, 2600), torch.float32)",
+        "memref<2560x2600xf32, strided<[1, 2560]>>",
+    ] {
+        let layout = text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap();
+        for (src, dst) in [(&host, &layout), (&layout, &host)] {
+            let plan = Plan::compile(src, dst, &Options::default()).unwrap();
+            let source = vec![0; plan.source_bytes()];
+            let mut out = vec![MaybeUninit::new(0); plan.destination_bytes()];
+            let mut run = || {
+                plan.execute_on(&Inline, &source, &mut out).unwrap();
+            };
+            run();
+            assert_eq!(allocations(run), 0, "{text}");
+        }
+    }
+}
