@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use proptest::prelude::*;
-use tilewright_kernels::{Around, Isa, Kernels, Window};
+use tilewright_kernels::{Around, Caching, Isa, Kernels, Window};
 
 fn tables() -> impl Iterator<Item = &'static Kernels> {
     Isa::available().filter_map(Kernels::for_isa)
@@ -223,7 +223,7 @@ proptest! {
             }));
             let mut out = uninit(&bytes(len));
             let at_once = catch_unwind(AssertUnwindSafe(|| {
-                kernels.copy_around(elem, &source, src_at, &mut out, dst_at, &w, &around);
+                kernels.copy_around(elem, &source, src_at, &mut out, dst_at, &w, &around, Caching::default());
             }));
             if count == 0 {
                 prop_assert!(at_once.is_ok());
