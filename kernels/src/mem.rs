@@ -112,8 +112,13 @@ impl<'a> Move<'a> {
     #[inline(always)]
     fn for_each(self, f: impl Fn(*const u8, *mut u8)) {
         let (src, dst) = (self.src.as_ptr(), self.dst.as_mut_ptr().cast::<u8>());
-        // SAFETY: M1: both places are inside their slices.
-        self.for_each_at(|from, to| unsafe { f(src.offset(from), dst.offset(to)) });
+        self.for_each_at(
+            #[inline(always)]
+            |from, to| {
+                // SAFETY: M1: both places are inside their slices.
+                unsafe { f(src.offset(from), dst.offset(to)) }
+            },
+        );
     }
 
     /// Calls `f` with where each element lies in its slice, columns within rows.
@@ -136,7 +141,10 @@ impl<'a> Move<'a> {
     fn each<const N: usize>(self) {
         assert_eq!(self.elem, N);
         // SAFETY: M1, and `elem` is `N`.
-        self.for_each(|src, dst| unsafe { put(dst, get::<N>(src)) });
+        self.for_each(
+            #[inline(always)]
+            |src, dst| unsafe { put(dst, get::<N>(src)) },
+        );
     }
 
     /// Copies elements of `N` to `2 * N` bytes as their first `N` and their last `N` bytes, which may overlap.
@@ -145,10 +153,13 @@ impl<'a> Move<'a> {
         let rest = self.elem.checked_sub(N).filter(|&rest| rest <= N);
         let rest = rest.expect("elements of N to 2 * N bytes");
         // SAFETY: M1, and `elem` is `N + rest`.
-        self.for_each(|src, dst| unsafe {
-            put(dst, get::<N>(src));
-            put(dst.add(rest), get::<N>(src.add(rest)));
-        });
+        self.for_each(
+            #[inline(always)]
+            |src, dst| unsafe {
+                put(dst, get::<N>(src));
+                put(dst.add(rest), get::<N>(src.add(rest)));
+            },
+        );
     }
 
     /// Copies elements of any size, each by a call of `memcpy`.
@@ -156,7 +167,10 @@ impl<'a> Move<'a> {
     fn each_long(self) {
         let elem = self.elem;
         // SAFETY: M1; source and destination are a shared and a unique borrow, so they do not overlap.
-        self.for_each(|src, dst| unsafe { dst.copy_from_nonoverlapping(src, elem) });
+        self.for_each(
+            #[inline(always)]
+            |src, dst| unsafe { dst.copy_from_nonoverlapping(src, elem) },
+        );
     }
 
     /// Copies elements of `N` bytes (of any number of pieces, where `N` is 0) past the caches, and fetches what lies
@@ -166,15 +180,18 @@ impl<'a> Move<'a> {
         let elem = if N == 0 { self.elem } else { N };
         assert!(elem == self.elem && elem.is_multiple_of(PIECE));
         let (src, dst) = (self.src.as_ptr(), self.dst.as_mut_ptr().cast::<u8>());
-        self.for_each_at(|from, to| {
-            for piece in (0..elem).step_by(PIECE) {
-                if ahead != 0 && piece % 64 == 0 {
-                    prefetch(self.src, (from as usize + piece).wrapping_add_signed(ahead));
+        self.for_each_at(
+            #[inline(always)]
+            |from, to| {
+                for piece in (0..elem).step_by(PIECE) {
+                    if ahead != 0 && piece % 64 == 0 {
+                        prefetch(self.src, (from as usize + piece).wrapping_add_signed(ahead));
+                    }
+                    // SAFETY: M1, and pieces lie inside of elements. `Moves::each_streamed` has found all places aligned.
+                    unsafe { by.put(src.offset(from).add(piece), dst.offset(to).add(piece)) };
                 }
-                // SAFETY: M1, and pieces lie inside of elements. `Moves::each_streamed` has found all places aligned.
-                unsafe { by.put(src.offset(from).add(piece), dst.offset(to).add(piece)) };
-            }
-        });
+            },
+        );
     }
 
     /// Moves blocks of `B` x `B` elements through `transpose`: it gets the columns of a block, each contiguous in
@@ -183,7 +200,7 @@ impl<'a> Move<'a> {
     /// Needs `src_row` and `dst_col` equal to the element size, which is `LINE / B`, and at least `B` rows and
     /// columns. A last block that would leave the window moves back inside and repeats elements of the one before.
     #[inline(always)]
-    fn blocks<const B: usize>(self, transpose: impl Fn([[u8; LINE]; B]) -> [[u8; LINE]; B]) {
+    fn blocks<const B: usize>(self, transpose: impl Fn([[u8; LINE]; B]) -> [[u8; LINE]; B] + Copy) {
         let w = self.window;
         assert!(self.elem * B == LINE && w.rows >= B && w.cols >= B);
         assert!(w.src_row == self.elem as isize && w.dst_col == self.elem as isize);
@@ -302,10 +319,15 @@ impl<'a> Moves<'a> {
     pub(crate) fn for_each(self, f: impl Fn(Move<'_>)) {
         let Moves { on, around } = self;
         // M2 keeps both places inside of their slices in any turn.
-        turns(around, |src, dst| {
-            let (src_at, dst_at) = (on.src_at.wrapping_add_signed(src), on.dst_at.wrapping_add_signed(dst));
-            f(Move { src_at, dst: &mut *on.dst, dst_at, ..on });
-        });
+        turns(
+            around,
+            #[inline(always)]
+            |src, dst| {
+                let (src_at, dst_at) =
+                    (on.src_at.wrapping_add_signed(src), on.dst_at.wrapping_add_signed(dst));
+                f(Move { src_at, dst: &mut *on.dst, dst_at, ..on });
+            },
+        );
     }
 
     /// Copies elements of `N` bytes.
@@ -348,10 +370,13 @@ impl<'a> Moves<'a> {
 
     /// Moves blocks of `B` x `B` elements: [`Move::blocks`].
     #[inline(always)]
-    pub(crate) fn blocks<const B: usize>(self, transpose: impl Fn([[u8; LINE]; B]) -> [[u8; LINE]; B]) {
+    pub(crate) fn blocks<const B: usize>(
+        self,
+        transpose: impl Fn([[u8; LINE]; B]) -> [[u8; LINE]; B] + Copy,
+    ) {
         self.for_each(
             #[inline(always)]
-            |on| on.blocks(&transpose),
+            move |on| on.blocks(transpose),
         );
     }
 }

@@ -10,9 +10,8 @@ use crate::Kernels;
 use crate::mem::as_uninit;
 
 impl Kernels {
-    /// Copies `src` to `dst` from byte `dst_at`. Where the first byte written is 64-byte aligned in memory, whole
-    /// cache lines go out by non-temporal stores (x86-64, V3 and above, feature `streaming`), and the rest, like
-    /// everything else, by ordinary ones.
+    /// Copies `src` to `dst` from byte `dst_at`. Whole cache lines of `dst` go out by non-temporal stores (x86-64, V3 and
+    /// above, feature `streaming`), and the rest by ordinary ones.
     ///
     /// Non-temporal stores are ordered only by [`Kernels::fence`]: a thread that streamed calls it once, at the end
     /// of its work, before any other thread may look at what it wrote.
@@ -26,8 +25,13 @@ impl Kernels {
         let Some(dst) = dst else {
             panic!("{} bytes from byte {dst_at} leave a destination of {room} bytes", src.len());
         };
-        let done = self.streams().map_or(0, |by| by.lines(src, dst));
-        dst[done..].copy_from_slice(as_uninit(&src[done..]));
+        let src = as_uninit(src);
+        let Some(by) = self.streams() else { return dst.copy_from_slice(src) };
+        let head = dst.as_ptr().align_offset(LINE).min(dst.len());
+        let tail = head + (dst.len() - head) / LINE * LINE;
+        dst[..head].copy_from_slice(&src[..head]);
+        by.lines(&src[head..tail], &mut dst[head..tail]);
+        dst[tail..].copy_from_slice(&src[tail..]);
     }
 
     /// Stores past the caches, if the level has them.
@@ -45,6 +49,9 @@ impl Kernels {
 /// Bytes of one store past the caches. Two that fill a line soon one after the other leave the processor together.
 pub(crate) const PIECE: usize = 32;
 
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
 /// The right to store past the caches.
 ///
 /// Fact S1, cited by the unsafe blocks below: it comes from [`Streams::of`] alone, which has seen a table of V3 or above;
@@ -56,8 +63,6 @@ pub(crate) struct Streams(());
 mod streaming {
     use super::*;
     use crate::Isa;
-
-    const LINE: usize = 64;
 
     impl Streams {
         pub(super) fn of(kernels: &Kernels) -> Option<Streams> {
@@ -99,19 +104,19 @@ mod streaming {
             }
         }
 
-        /// Streams the whole lines of `src` and returns their bytes; 0 unless `dst` is aligned to a line.
+        /// Copies whole lines.
         #[inline]
-        pub(super) fn lines(self, src: &[u8], dst: &mut [MaybeUninit<u8>]) -> usize {
-            let bytes = src.len().min(dst.len()) / LINE * LINE;
-            if !dst.as_ptr().addr().is_multiple_of(LINE) {
-                return 0;
+        pub(super) fn lines(self, src: &[MaybeUninit<u8>], dst: &mut [MaybeUninit<u8>]) {
+            if src.is_empty() {
+                return;
             }
-            for at in (0..bytes).step_by(PIECE) {
-                // SAFETY: `bytes` is a multiple of a piece, and within both slices; `dst` is aligned to a line.
-                unsafe { self.put(src.as_ptr().add(at), dst.as_mut_ptr().cast::<u8>().add(at)) };
+            assert!(src.len() == dst.len() && dst.len().is_multiple_of(LINE));
+            assert!(dst.as_ptr().addr().is_multiple_of(LINE));
+            for at in (0..dst.len()).step_by(PIECE) {
+                // SAFETY: pieces of two slices of one length, which is a multiple of a piece; `dst` is aligned.
+                unsafe { self.put(src.as_ptr().cast::<u8>().add(at), dst.as_mut_ptr().cast::<u8>().add(at)) };
             }
             self.end();
-            bytes
         }
     }
 
@@ -140,8 +145,8 @@ mod streaming {
 
         pub(crate) fn end(self) {}
 
-        pub(super) fn lines(self, _: &[u8], _: &mut [MaybeUninit<u8>]) -> usize {
-            0
+        pub(super) fn lines(self, src: &[MaybeUninit<u8>], dst: &mut [MaybeUninit<u8>]) {
+            dst.copy_from_slice(src);
         }
     }
 

@@ -82,8 +82,12 @@ fn round<L: Interleave, const B: usize>(before: [L; B]) -> [L; B] {
     lines
 }
 
-/// The lines as vectors, and back.
+/// The lines as vectors, and back. A loop, for `array::map` may not be inlined, and then loses the level's instructions.
 #[inline(always)]
 fn cast<A: Pod, L: Pod, const B: usize>(lines: [A; B]) -> [L; B] {
-    lines.map(bytemuck::cast)
+    let mut vectors = [L::zeroed(); B];
+    for (vector, line) in vectors.iter_mut().zip(lines) {
+        *vector = bytemuck::cast(line);
+    }
+    vectors
 }

@@ -36,8 +36,11 @@ const PIECE: i64 = 32;
 /// it looks ahead, which is about this much: twice of it costs a quarter of the speed.
 const ASSEMBLED: i64 = 2048;
 
-/// Bytes of a segment where the source runs across segments, and of the source's lines there.
-const ACROSS: i64 = 128;
+/// Bytes of a segment where the source runs across segments. At ragged sizes the lines at either end are not whole; eight
+/// lines between them make up for that.
+const ACROSS: i64 = 512;
+
+/// Bytes of a cache line.
 const LINE: i64 = 64;
 
 /// The greatest block, in bytes, that is assembled at once; [`crate::run`] has this much scratch for each thread.
@@ -46,8 +49,8 @@ pub(crate) const MAX_BLOCK: usize = 16 << 10;
 /// How a nest is walked when it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Walk {
-    /// Whether elements go to the destination at once, whole pieces each.
-    pub(crate) direct: bool,
+    /// Whether blocks of elements are assembled before they are written.
+    pub(crate) assembled: bool,
     /// The loop that is the rows of a kernel's window, if any.
     pub(crate) rows: Option<usize>,
     /// The loop that is the columns of a kernel's window, if any.
@@ -95,8 +98,11 @@ pub(crate) fn choose(nests: &mut [Nest], src: &Side, dst: &Side, op: Op, streams
                 pack(&nest.loops, parts, nest.in_place.is_some(), dst, streams, walk)
             }
             Leaf::Element if streams && direct(&nest.loops, src, op) => pieces(&mut nest.loops, dst),
-            Leaf::Element if streams => assembled(&nest.loops, src, dst, op, walk),
-            Leaf::Element => cached(&nest.loops, src, assembled(&nest.loops, src, dst, op, walk)),
+            Leaf::Element => {
+                let (walk, segment) = assembled(&nest.loops, src, dst, op, walk);
+                // What has not a line in one place is not worth it.
+                if streams && segment >= LINE { walk } else { cached(&nest.loops, src, walk) }
+            }
         };
     }
 }
@@ -205,7 +211,6 @@ fn pieces(loops: &mut Vec<Loop>, dst: &Side) -> Walk {
         walk.ahead = if between.is_empty() { AHEAD } else { 0 };
     }
     let count = loops.len();
-    walk.direct = true;
     walk.cols = Some(count - 1);
     walk.rows = count.checked_sub(2).map(|i| walk.within[i]).filter(|&i| fits(&loops[i]));
     walk
@@ -265,8 +270,8 @@ fn between(loops: &[Loop], walk: &Walk, way: impl Fn(&Loop) -> i64) -> Vec<usize
     between
 }
 
-/// The walk of elements that are assembled.
-fn assembled(loops: &[Loop], src: &Side, dst: &Side, op: Op, mut walk: Walk) -> Walk {
+/// The walk of elements that are assembled, and the bytes of a segment.
+fn assembled(loops: &[Loop], src: &Side, dst: &Side, op: Op, mut walk: Walk) -> (Walk, i64) {
     let near = op.source_size() as i64;
     let block = src.codec.is_some();
     let fits = |l: &Loop| l.step[0] == 0 && l.step[3] == 0 && !(block && l.step[1] != 0);
@@ -298,6 +303,9 @@ fn assembled(loops: &[Loop], src: &Side, dst: &Side, op: Op, mut walk: Walk) -> 
         true => l.step[1].abs(),
     };
     let mut between = between(loops, &walk, way);
+    if through {
+        between.clear();
+    }
     if block {
         // What is unpacked is the whole tile.
         between = (0..walk.segment).filter(|&i| way(&loops[i]) > 0).collect();
@@ -327,12 +335,14 @@ fn assembled(loops: &[Loop], src: &Side, dst: &Side, op: Op, mut walk: Walk) -> 
     let others = (0..loops.len()).filter(|i| inner(i) && Some(*i) != walk.cols);
     walk.rows =
         across.filter(|i| inner(i) && Some(*i) != walk.cols).or(others.max_by_key(|&i| walk.blocks[i]));
-    walk
+    walk.assembled = true;
+    (walk, extent)
 }
 
 /// The same loops for a kernel, in blocks as large as can be: nothing is assembled.
 fn cached(loops: &[Loop], src: &Side, mut walk: Walk) -> Walk {
     let kernel = [walk.rows, walk.cols, walk.tiles];
+    walk.assembled = false;
     walk.blocks.fill(1);
     kernel.into_iter().flatten().for_each(|i| walk.blocks[i] = loops[i].n);
     // Unpacking takes no other loops.

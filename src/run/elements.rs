@@ -15,8 +15,6 @@ pub(super) struct Calls<'p> {
     nest: &'p Nest,
     /// How many turns of each loop a block has.
     size: [u64; MAX_LOOPS],
-    /// Whether blocks are assembled, with steps of their own in the destination.
-    packed: bool,
     rows: (u64, Both, i64),
     cols: (u64, Both, i64),
     tiles: (u64, Both, i64),
@@ -27,8 +25,9 @@ pub(super) struct Calls<'p> {
 }
 
 impl<'p> Calls<'p> {
-    pub(super) fn new(plan: &'p Plan, nest: &'p Nest, size: [u64; MAX_LOOPS], packed: bool) -> Calls<'p> {
+    pub(super) fn new(plan: &'p Plan, nest: &'p Nest, size: [u64; MAX_LOOPS]) -> Calls<'p> {
         let walk = &nest.walk;
+        let packed = walk.assembled;
         let steps = |i: usize| if packed { walk.packed[i] } else { nest.loops[i].step[4] };
         let pick = |i: Option<usize>| i.map_or((1, [0; 6], 0), |i| (size[i], nest.loops[i].step, steps(i)));
         let mut around = [Around::default(); MAX_AROUND];
@@ -51,7 +50,7 @@ impl<'p> Calls<'p> {
             }
         }
         let (rows, cols, tiles) = (pick(walk.rows), pick(walk.cols), pick(walk.tiles));
-        Calls { plan, nest, size, packed, rows, cols, tiles, around, taken, outside, left }
+        Calls { plan, nest, size, rows, cols, tiles, around, taken, outside, left }
     }
 
     pub(super) fn size(&self) -> &[u64; MAX_LOOPS] {
@@ -75,7 +74,11 @@ impl<'p> Calls<'p> {
             let more = self.outside[..self.left].iter().any(|&i| {
                 turn[i] += 1;
                 let by = if turn[i] < self.size[i] { 1 } else { 1 - turn[i] as i64 };
-                let step = if self.packed { self.nest.walk.packed[i] } else { self.nest.loops[i].step[4] };
+                let step = if self.nest.walk.assembled {
+                    self.nest.walk.packed[i]
+                } else {
+                    self.nest.loops[i].step[4]
+                };
                 at = advance(at, self.nest.loops[i].step, by);
                 to += step * by;
                 turn[i] %= self.size[i];

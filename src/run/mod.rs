@@ -1,5 +1,6 @@
 //! Running plans: fast and in parallel, element by element with every access checked, or without a plan.
 
+mod assembly;
 mod buffer;
 mod clip;
 mod elements;

@@ -2,8 +2,9 @@
 
 use kernels::{Number, PackArgs, Window};
 
+use super::assembly::Block;
 use super::clip::advance;
-use super::job::{Block, Job};
+use super::job::Job;
 use super::memory::writable;
 use crate::plan::nest::{Both, Gather, Nest};
 use crate::plan::{MAX_BLOCK, MAX_LOOPS, Op};
