@@ -97,20 +97,20 @@ pub(crate) struct Conversion<'a> {
 }
 
 impl Conversion<'_> {
-    /// The same with contiguous elements along the columns, if there are any along rows or columns.
+    /// The same with contiguous elements along the columns, if there are any along rows or columns, and whether there are.
     #[inline(always)]
-    fn with_contiguous_columns(self) -> Result<Self, Self> {
+    fn with_contiguous_columns(self) -> (Self, bool) {
         let (from, to) = (self.from.size() as isize, self.to.size() as isize);
         let w = self.window;
         if w.src_col == from && w.dst_col == to {
             // Rows that follow one another on both sides are one row; the products are distances inside the slices.
             let chained = w.src_row == from * w.cols as isize && w.dst_row == to * w.cols as isize;
             let window = if chained { Window { rows: 1, cols: w.rows * w.cols, ..w } } else { w };
-            Ok(Self { window, ..self })
+            (Self { window, ..self }, true)
         } else if w.src_row == from && w.dst_row == to {
-            Ok(Self { window: w.swapped(), ..self })
+            (Self { window: w.swapped(), ..self }, true)
         } else {
-            Err(self)
+            (self, false)
         }
     }
 
@@ -131,27 +131,65 @@ impl Conversion<'_> {
 
     #[inline(always)]
     fn runs<A: Lane<M>, B: Lane<N>, const M: usize, const N: usize>(self) {
-        let (from, to) = (self.window.cols * M, self.window.cols * N);
+        let w = self.window;
+        if w.cols == FACE && w.rows > 1 {
+            return self.face_rows::<A, B, M, N>();
+        }
         Self::rows(
-            &self.window,
+            &w,
             self.around,
             #[inline(always)]
             |src, dst| {
                 let (src, dst) = (self.src_at.wrapping_add_signed(src), self.dst_at.wrapping_add_signed(dst));
-                lane::run::<A, B, M, N>(&self.src[src..][..from], &mut self.dst[dst..][..to]);
+                lane::run::<A, B, M, N>(&self.src[src..][..w.cols * M], &mut self.dst[dst..][..w.cols * N]);
+            },
+        );
+    }
+
+    /// Rows of 16, eight of them at a time: one alone is too short for vector code that takes any length, and of a known
+    /// short length none is made.
+    #[inline(always)]
+    fn face_rows<A: Lane<M>, B: Lane<N>, const M: usize, const N: usize>(self) {
+        let w = self.window;
+        let (mut from, mut to) = ([[[0; M]; FACE]; 8], [[[MaybeUninit::new(0); N]; FACE]; 8]);
+        turns(
+            self.around,
+            #[inline(always)]
+            |src, dst| {
+                for first in (0..w.rows).step_by(8) {
+                    let count = (w.rows - first).min(8);
+                    let place = |at: usize, turn: isize, r: usize, row: isize| {
+                        at.wrapping_add_signed(turn.wrapping_add(((first + r) as isize).wrapping_mul(row)))
+                    };
+                    for (r, run) in from[..count].iter_mut().enumerate() {
+                        let at = place(self.src_at, src, r, w.src_row);
+                        run.as_flattened_mut().copy_from_slice(&self.src[at..][..FACE * M]);
+                    }
+                    lane::run::<A, B, M, N>(
+                        from[..count].as_flattened().as_flattened(),
+                        to[..count].as_flattened_mut().as_flattened_mut(),
+                    );
+                    for (r, run) in to[..count].iter().enumerate() {
+                        let at = place(self.dst_at, dst, r, w.dst_row);
+                        self.dst[at..][..FACE * N].copy_from_slice(run.as_flattened());
+                    }
+                }
             },
         );
     }
 }
 
+/// Elements of a row of a face.
+const FACE: usize = 16;
+
 /// Vector code for the pairs that have it, the rule for others.
 #[inline(always)]
 pub(crate) fn body(on: Conversion<'_>) {
     use lane::{Bf16, F16, F32, Sen169};
-    let on = match on.with_contiguous_columns() {
-        Ok(on) => on,
-        Err(on) => return scalar(on),
-    };
+    let (on, contiguous) = on.with_contiguous_columns();
+    if !contiguous {
+        return scalar(on);
+    }
     match (on.from, on.to) {
         (Number::F32, Number::Bf16) => on.runs::<F32, Bf16, 4, 2>(),
         (Number::F32, Number::F16) => on.runs::<F32, F16, 4, 2>(),
