@@ -170,7 +170,9 @@ fn pieces(loops: &mut Vec<Loop>, dst: &Side) -> Walk {
     }
     let mut walk = Walk::new(loops);
     let extent = chain(loops, dst, &mut walk, SEGMENT, |i| fits(&loops[i]));
-    let between = between(loops, &walk, |l| if fits(l) { l.step[1].abs() } else { 0 });
+    // What lies a page apart is a run of its own.
+    let mut between = between(loops, &walk, |l| if fits(l) { l.step[1].abs() } else { 0 });
+    between.retain(|&i| loops[i].step[1].abs() < SEGMENT);
     let piece = loops.last().map_or(0, |run| run.n as i64 * run.step[4]);
     if !between.is_empty() && piece < LINE {
         // Lines of several pieces that come from all over the block (rows of faces): the destination's order, and the
