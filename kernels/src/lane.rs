@@ -28,8 +28,14 @@ pub(crate) trait Peak<const N: usize>: Lane<N> {
     /// `a`, the largest of the seconds that in `b`.
     fn peaks(a: &[[u8; N]; 16], b: &[[u8; N]; 16]) -> i16x8;
 
-    /// The exponent field, as binary32, of a magnitude with these upper 16 bits.
-    fn exponent(peak: u16) -> u32;
+    /// The upper 16 bits, as binary32, of a magnitude with these upper 16 bits.
+    fn upper(peak: u16) -> u32;
+
+    /// Its exponent field as binary32.
+    #[inline(always)]
+    fn exponent(peak: u16) -> u32 {
+        Self::upper(peak) >> 7
+    }
 
     /// Each element times `factor`, through `cut`, rounded to a multiple of the last place of `anchor`: how many, as i8,
     /// saturating. `anchor` is 1.5 times a power of two; beyond half of that, the result means nothing.
@@ -167,8 +173,8 @@ impl Peak<4> for F32 {
     }
 
     #[inline(always)]
-    fn exponent(peak: u16) -> u32 {
-        u32::from(peak >> 7)
+    fn upper(peak: u16) -> u32 {
+        peak.into()
     }
 }
 
@@ -179,8 +185,8 @@ impl Peak<2> for Bf16 {
     }
 
     #[inline(always)]
-    fn exponent(peak: u16) -> u32 {
-        u32::from(peak >> 7)
+    fn upper(peak: u16) -> u32 {
+        peak.into()
     }
 
     /// Two elements at a time, which stay in one 32-bit lane: no vector has to be widened or narrowed.
@@ -208,8 +214,8 @@ impl Peak<2> for F16 {
     }
 
     #[inline(always)]
-    fn exponent(peak: u16) -> u32 {
-        F16::widen(peak.to_le_bytes()) >> 23
+    fn upper(peak: u16) -> u32 {
+        F16::widen(peak.to_le_bytes()) >> 16
     }
 }
 
