@@ -366,6 +366,7 @@ pub(crate) struct BfpDecode {
 
 impl Decode for BfpDecode {
     const SHARING: usize = 1;
+    const EXACT: bool = true;
 
     #[inline(always)]
     fn scale(&self, shared: u8) -> (f32, bool) {
@@ -377,11 +378,6 @@ impl Decode for BfpDecode {
         // Finite scales only, so that zero times the scale is zero.
         let bits = if field > 0 { (field as u32) << 23 } else { 1 << (22 + field) };
         (f32::from_bits(bits), !quirk && field <= 254)
-    }
-
-    #[inline(always)]
-    fn regular(&self, _: &[u8]) -> bool {
-        true
     }
 
     #[inline(always)]

@@ -15,6 +15,11 @@ pub(crate) trait Lane<const N: usize> {
     fn widen(code: [u8; N]) -> u32;
     /// The code nearest to a binary32, given by its bits.
     fn narrow(bits: u32) -> [u8; N];
+    /// The same, where the only NaN is `0x7FC00000`.
+    #[inline(always)]
+    fn narrow_quiet(bits: u32) -> [u8; N] {
+        Self::narrow(bits)
+    }
     /// The same for a number that is exact as bfloat16, or infinite.
     #[inline(always)]
     fn narrow_exact(bits: u32) -> [u8; N] {
@@ -96,9 +101,15 @@ impl Lane<2> for Bf16 {
 
     #[inline(always)]
     fn narrow(bits: u32) -> [u8; 2] {
-        let rounded = bits.wrapping_add(0x7FFF + (bits >> 16 & 1)) >> 16;
+        let rounded = u16::from_le_bytes(Self::narrow_quiet(bits));
         let code = if bits & !SIGN > INFINITY { 0x7FC0 } else { rounded };
-        (code as u16).to_le_bytes()
+        code.to_le_bytes()
+    }
+
+    #[inline(always)]
+    fn narrow_quiet(bits: u32) -> [u8; 2] {
+        let rounded = bits.wrapping_add(0x7FFF + (bits >> 16 & 1)) >> 16;
+        (rounded as u16).to_le_bytes()
     }
 
     #[inline(always)]

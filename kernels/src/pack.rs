@@ -475,6 +475,7 @@ pub(crate) mod sweep {
                 6 => sign | exponent(0, 30) | fraction,
                 7 => sign | exponent(225, 31) | fraction,
                 8 => sign | exponent(253, 3) | fraction & 0x40_0000,
+                9 => sign | exponent(117, 11) | fraction >> 4,
                 _ => sign | 127 << 23 | fraction | 0x7E_0000,
             })
         }
@@ -484,7 +485,7 @@ pub(crate) mod sweep {
             let mut kind = 0;
             let code = |i| {
                 if i % 16 == 0 {
-                    kind = self.next() % 10;
+                    kind = self.next() % 11;
                 }
                 Number::F32.convert(number, self.number(kind).to_bits().into()).to_le_bytes()
             };
