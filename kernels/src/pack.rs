@@ -224,10 +224,15 @@ fn tiles<E: Encode>(on: Packing<'_>, encode: E) {
 fn in_place_tiles<E: Encode, L: Peak<N>, const N: usize>(mut on: Packing<'_>, encode: E) {
     let (args, tile) = (on.args, on.codec.tile());
     let places = places::<N>(tile, args.src_row);
+    // A call may be of few tiles, and the next one of those that follow.
+    let more = [(args.tiles.saturating_add(AHEAD), args.src_tile)].into_iter();
+    let (row, col) = ((args.rows, args.src_row), (args.cols, args.src_col));
+    let follow = turns_lie_inside(on.src.len(), args.src_at, N, row, col, more);
+    let last = args.tiles - 1 + if follow { AHEAD } else { 0 };
     let mut codes = [[[0; GROUP]; 8]; ROWS];
     for t in 0..args.tiles {
         let here = places.from(on.src, on.at(t));
-        let ahead = places.from(on.src, on.at((t + AHEAD).min(args.tiles - 1)));
+        let ahead = places.from(on.src, on.at((t + AHEAD).min(last)));
         pack_tile::<E, L, N>(encode, here, ahead, tile, &mut codes, on.out(t));
     }
 }
