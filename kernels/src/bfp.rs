@@ -193,9 +193,17 @@ impl<const SEARCH: bool> Encode for BfpEncode<SEARCH> {
     ) {
         match (self.rounding, self.truncates) {
             // No bit that counts is lost: one beyond the last of 11 bits is far below half a place of the code.
-            (Rounding::Host, _) if L::SHORT => self.nearest::<L, N>(groups, factors, codes, |x| x),
-            (Rounding::Host, true) => self.nearest::<L, N>(groups, factors, codes, f32::trunc),
-            (Rounding::Host, false) => self.nearest::<L, N>(groups, factors, codes, |x| x as i32 as f32),
+            (Rounding::Host, true) if L::SHORT => {
+                self.nearest::<L, N>(groups, factors, codes, |x, factor, anchor| x.mul_add(factor, anchor))
+            }
+            (Rounding::Host, false) if L::SHORT => {
+                self.nearest::<L, N>(groups, factors, codes, |x, factor, anchor| x * factor + anchor)
+            }
+            (Rounding::Host, true) => self
+                .nearest::<L, N>(groups, factors, codes, |x, factor, anchor| (x * factor).trunc() + anchor),
+            (Rounding::Host, false) => self.nearest::<L, N>(groups, factors, codes, |x, factor, anchor| {
+                (x * factor) as i32 as f32 + anchor
+            }),
             (_, true) => self.cut::<L, N>(groups, factors, codes, f32::trunc),
             (_, false) => self.cut::<L, N>(groups, factors, codes, |x| x as i32 as f32),
         }
@@ -227,11 +235,11 @@ impl<const SEARCH: bool> BfpEncode<SEARCH> {
         groups: &Groups<'_, N>,
         factors: &[f32; 8],
         codes: &mut Codes,
-        trunc: impl Fn(f32) -> f32,
+        sum: impl Fn(f32, f32, f32) -> f32,
     ) {
         let anchor = self.anchor();
         for ((codes, group), factor) in codes.iter_mut().zip(groups).zip(factors) {
-            *codes = L::multiples(group, *factor, anchor, &trunc);
+            *codes = L::multiples(group, anchor, |x| sum(x, *factor, anchor));
         }
     }
 

@@ -42,13 +42,13 @@ pub(crate) trait Peak<const N: usize>: Lane<N> {
         Self::upper(peak) >> 7
     }
 
-    /// Each element times `factor`, through `cut`, rounded to a multiple of the last place of `anchor`: how many, as i8,
-    /// saturating. `anchor` is 1.5 times a power of two; beyond half of that, the result means nothing.
+    /// Each element rounded to a multiple of the last place of `anchor` by `sum`, which adds the element, scaled, to the anchor:
+    /// how many, as i8, saturating. `anchor` is 1.5 times a power of two; beyond half of that, the result means nothing.
     #[inline(always)]
-    fn multiples(group: &[[u8; N]; 16], factor: f32, anchor: f32, cut: impl Fn(f32) -> f32) -> [u8; 16] {
+    fn multiples(group: &[[u8; N]; 16], anchor: f32, sum: impl Fn(f32) -> f32) -> [u8; 16] {
         let mut multiples = [0; 16];
         for (multiple, x) in multiples.iter_mut().zip(group) {
-            let sum = cut(f32::from_bits(Self::widen(*x)) * factor) + anchor;
+            let sum = sum(f32::from_bits(Self::widen(*x)));
             let count = sum.to_bits() as i32 - anchor.to_bits() as i32;
             *multiple = count.clamp(-128, 127) as u8;
         }
@@ -202,8 +202,8 @@ impl Peak<2> for Bf16 {
 
     /// Two elements at a time, which stay in one 32-bit lane: no vector has to be widened or narrowed.
     #[inline(always)]
-    fn multiples(group: &[[u8; 2]; 16], factor: f32, anchor: f32, cut: impl Fn(f32) -> f32) -> [u8; 16] {
-        let sum = |bits: u32| (cut(f32::from_bits(bits) * factor) + anchor).to_bits();
+    fn multiples(group: &[[u8; 2]; 16], _: f32, sum: impl Fn(f32) -> f32) -> [u8; 16] {
+        let sum = |bits: u32| sum(f32::from_bits(bits)).to_bits();
         let mut words = pairs(group);
         for word in &mut words {
             // The lowest 16 bits of the anchor are 0.

@@ -199,12 +199,13 @@ impl Encode for Vector {
         factors: &[f32; 8],
         codes: &mut Codes,
     ) {
-        let groups = codes.iter_mut().zip(groups).zip(factors);
-        if self.element.is_float() {
-            groups.for_each(|((codes, group), factor)| *codes = self.floats::<L, N>(group, *factor));
-        } else {
-            let anchor = f32::from_bits((127 + 23 - self.fraction) << 23 | 1 << 22);
-            groups.for_each(|((codes, group), factor)| *codes = L::multiples(group, *factor, anchor, |x| x));
+        let anchor = f32::from_bits((127 + 23 - self.fraction) << 23 | 1 << 22);
+        for ((codes, group), factor) in codes.iter_mut().zip(groups).zip(factors) {
+            *codes = if self.element.is_float() {
+                self.floats::<L, N>(group, *factor)
+            } else {
+                L::multiples(group, anchor, |x| x * factor + anchor)
+            };
         }
     }
 

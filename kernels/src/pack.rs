@@ -330,8 +330,6 @@ fn pack_tile<E: Encode, L: Peak<N>, const N: usize>(
 ) {
     let shares = tile.elements() / (GROUP * E::SHARING);
     let (header, out) = out.split_at_mut(shares.next_multiple_of(16));
-    // Of each group the byte that it shares.
-    let mut shared = [[0; 8]; ROWS];
     let (mut exponents, mut factors) = ([[0; 8]; ROWS], [[0.0; 8]; ROWS]);
     let mut peaks = [[0; 8]; ROWS];
     // Faces side by side take turns: rows of one that are a power of two apart fall into the same set of L1, which holds eight lines.
@@ -340,12 +338,17 @@ fn pack_tile<E: Encode, L: Peak<N>, const N: usize>(
     for band in order[..rows].chunks(if N == 4 && !E::SEARCHES { 2 } else { ROWS }) {
         for &row in band {
             let groups = here.row(row);
-            ahead.prefetch(row);
+            // Faces side by side share lines of 64 bytes.
+            if N == 4 || tile != TileShape::DEFAULT || row & 2 == 0 {
+                ahead.prefetch(row);
+            }
             let mut pairs = [i16x8::ZERO; 4];
             for (pair, [a, b]) in pairs.iter_mut().zip(groups.as_chunks().0) {
                 *pair = L::peaks(a, b);
             }
             peaks[row] = largest(pairs);
+        }
+        for &row in band {
             for (exponent, &peak) in exponents[row].iter_mut().zip(&peaks[row]) {
                 *exponent = L::exponent(peak);
             }
@@ -358,38 +361,40 @@ fn pack_tile<E: Encode, L: Peak<N>, const N: usize>(
         if E::SEARCHES {
             encode.search::<L, N>(|g| here.row(g / 8)[g % 8], &peaks, &mut exponents);
         }
-        let mut all_hold = true;
         for &row in band {
-            let outcomes = shared[row].iter_mut().zip(&mut factors[row]);
-            for (&exponent, (shared, factor)) in exponents[row].iter().zip(outcomes) {
-                let holds;
-                (*shared, *factor, holds) = encode.scale(exponent);
-                all_hold &= holds;
+            for (factor, &exponent) in factors[row].iter_mut().zip(&exponents[row]) {
+                *factor = encode.scale(exponent).1;
             }
         }
         for &row in band {
             encode.codes::<L, N>(&here.row(row), &factors[row], &mut codes[row]);
         }
-        if !all_hold {
-            for &row in band {
-                let holds = |i: &usize| encode.scale(exponents[row][*i]).2;
-                for i in (0..8).step_by(E::SHARING).filter(|i| !holds(i)) {
-                    let groups = &here.row(row)[i..][..E::SHARING];
-                    let mut values = [[0.0; GROUP]; 2];
-                    for (value, code) in
-                        values.as_flattened_mut().iter_mut().zip(groups.iter().copied().flatten())
-                    {
-                        *value = f32::from_bits(L::widen(*code));
-                    }
-                    let codes = codes[row][i..][..E::SHARING].as_flattened_mut();
-                    shared[row][i] = encode.by_the_rule(&values.as_flattened()[..codes.len()], codes);
-                }
+    }
+
+    // Of each group the byte that it shares.
+    let mut shared = [0; 8 * ROWS];
+    let mut all_hold = true;
+    for (shared, &exponent) in shared.iter_mut().zip(exponents.as_flattened()) {
+        let holds;
+        (*shared, _, holds) = encode.scale(exponent);
+        all_hold &= holds;
+    }
+    if !all_hold {
+        for g in (0..8 * rows).step_by(E::SHARING) {
+            if encode.scale(exponents[g / 8][g % 8]).2 {
+                continue;
             }
+            let groups = &here.row(g / 8)[g % 8..][..E::SHARING];
+            let mut values = [[0.0; GROUP]; 2];
+            for (value, code) in values.as_flattened_mut().iter_mut().zip(groups.iter().copied().flatten()) {
+                *value = f32::from_bits(L::widen(*code));
+            }
+            let codes = codes[g / 8][g % 8..][..E::SHARING].as_flattened_mut();
+            shared[g] = encode.by_the_rule(&values.as_flattened()[..codes.len()], codes);
         }
     }
 
     store(encode, codes.as_flattened_mut().as_flattened_mut(), out);
-    let shared = shared.as_flattened();
     let (used, rest) = header.split_at_mut(shares);
     for (byte, shared) in used.iter_mut().zip(shared.chunks_exact(E::SHARING)) {
         byte.write(shared[0]);
