@@ -303,7 +303,8 @@ impl<const SEARCH: bool> BfpEncode<SEARCH> {
         multiple: impl Fn(f32) -> f32,
     ) {
         let exponents = exponents.as_flattened_mut();
-        // In units of the last of the peak's 7 bits, which has been rounded down.
+        // In units of the last of the peak's 7 bits, the rest of which is cut off. One more makes up for the bits that
+        // elements lose before they are rounded.
         let halves = if self.rounding == Rounding::Host { 3 } else { 7 };
         let hopeless = (halves << 6 >> (self.bfp.magnitude - 1)) + 1;
         // A list is made without branches, which no processor could foresee.

@@ -338,10 +338,7 @@ fn pack_tile<E: Encode, L: Peak<N>, const N: usize>(
     for band in order[..rows].chunks(if N == 4 && !E::SEARCHES { 2 } else { ROWS }) {
         for &row in band {
             let groups = here.row(row);
-            // Faces side by side share lines of 64 bytes.
-            if N == 4 || tile != TileShape::DEFAULT || row & 2 == 0 {
-                ahead.prefetch(row);
-            }
+            ahead.prefetch(row);
             let mut pairs = [i16x8::ZERO; 4];
             for (pair, [a, b]) in pairs.iter_mut().zip(groups.as_chunks().0) {
                 *pair = L::peaks(a, b);
