@@ -12,7 +12,7 @@
 use crate::block::Rounding;
 use crate::lane::Peak;
 use crate::number::{exp2, with_sign};
-use crate::pack::{Codes, Encode, Groups};
+use crate::pack::{Codes, Encode, Exponents, Groups, Peaks};
 use crate::unpack::Decode;
 
 /// Elements that share one exponent: a row of a face.
@@ -120,20 +120,21 @@ impl Bfp {
 
 impl Bfp {
     /// The vector code. `truncates`: whether the level has an instruction for [`f32::trunc`].
-    pub(crate) fn encode(self, rounding: Rounding, truncates: bool) -> BfpEncode {
+    pub(crate) fn encode<const SEARCH: bool>(self, rounding: Rounding, truncates: bool) -> BfpEncode<SEARCH> {
         BfpEncode { bfp: self, rounding, truncates }
     }
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct BfpEncode {
+pub(crate) struct BfpEncode<const SEARCH: bool> {
     bfp: Bfp,
     rounding: Rounding,
     truncates: bool,
 }
 
-impl Encode for BfpEncode {
+impl<const SEARCH: bool> Encode for BfpEncode<SEARCH> {
     const SHARING: usize = 1;
+    const SEARCHES: bool = SEARCH;
 
     #[inline(always)]
     fn code_bits(&self) -> usize {
@@ -156,9 +157,30 @@ impl Encode for BfpEncode {
     #[inline(always)]
     fn scale(&self, exponent: u32) -> (u8, f32, bool) {
         let shared = exponent.saturating_sub(if self.bfp.narrow { 112 } else { 0 });
-        let regular = exponent.wrapping_sub(24) <= 254 - 24;
+        // A search also needs the exponent below.
+        let least = 24 + u32::from(SEARCH);
+        let regular = exponent.wrapping_sub(least) <= 254 - least;
         let factor = if regular { 277_u32.wrapping_sub(exponent) << 23 } else { 0 };
         (shared as u8, f32::from_bits(factor), regular | (exponent == 0))
+    }
+
+    #[inline(always)]
+    fn search<'a, L: Peak<N>, const N: usize>(
+        &self,
+        group: impl Fn(usize) -> &'a [[u8; N]; GROUP],
+        peaks: &Peaks,
+        exponents: &mut Exponents,
+    ) {
+        match (self.rounding, self.truncates) {
+            (Rounding::Host, true) => {
+                self.lower::<L, N>(group, peaks, exponents, |x| self.even(x, f32::trunc))
+            }
+            (Rounding::Host, false) => {
+                self.lower::<L, N>(group, peaks, exponents, |x| self.even(x, |x| x as i32 as f32))
+            }
+            (_, true) => self.lower::<L, N>(group, peaks, exponents, |x| self.down(x, f32::trunc)),
+            (_, false) => self.lower::<L, N>(group, peaks, exponents, |x| self.down(x, |x| x as i32 as f32)),
+        }
     }
 
     /// With their sign, as i8.
@@ -171,9 +193,17 @@ impl Encode for BfpEncode {
     ) {
         match (self.rounding, self.truncates) {
             // No bit that counts is lost: one beyond the last of 11 bits is far below half a place of the code.
-            (Rounding::Host, _) if L::SHORT => self.nearest::<L, N>(groups, factors, codes, |x| x),
-            (Rounding::Host, true) => self.nearest::<L, N>(groups, factors, codes, f32::trunc),
-            (Rounding::Host, false) => self.nearest::<L, N>(groups, factors, codes, |x| x as i32 as f32),
+            (Rounding::Host, true) if L::SHORT => {
+                self.nearest::<L, N>(groups, factors, codes, |x, factor, anchor| x.mul_add(factor, anchor))
+            }
+            (Rounding::Host, false) if L::SHORT => {
+                self.nearest::<L, N>(groups, factors, codes, |x, factor, anchor| x * factor + anchor)
+            }
+            (Rounding::Host, true) => self
+                .nearest::<L, N>(groups, factors, codes, |x, factor, anchor| (x * factor).trunc() + anchor),
+            (Rounding::Host, false) => self.nearest::<L, N>(groups, factors, codes, |x, factor, anchor| {
+                (x * factor) as i32 as f32 + anchor
+            }),
             (_, true) => self.cut::<L, N>(groups, factors, codes, f32::trunc),
             (_, false) => self.cut::<L, N>(groups, factors, codes, |x| x as i32 as f32),
         }
@@ -188,7 +218,7 @@ impl Encode for BfpEncode {
     #[cold]
     #[inline(never)]
     fn by_the_rule(&self, values: &[f32], codes: &mut [u8]) -> u8 {
-        let shared = self.bfp.pack(values, codes, self.rounding, false);
+        let shared = self.bfp.pack(values, codes, self.rounding, SEARCH);
         for code in codes {
             let magnitude = *code & self.bfp.largest() as u8;
             *code = if *code == magnitude { magnitude } else { magnitude.wrapping_neg() };
@@ -197,7 +227,7 @@ impl Encode for BfpEncode {
     }
 }
 
-impl BfpEncode {
+impl<const SEARCH: bool> BfpEncode<SEARCH> {
     /// Ties to even.
     #[inline(always)]
     fn nearest<L: Peak<N>, const N: usize>(
@@ -205,12 +235,11 @@ impl BfpEncode {
         groups: &Groups<'_, N>,
         factors: &[f32; 8],
         codes: &mut Codes,
-        trunc: impl Fn(f32) -> f32,
+        sum: impl Fn(f32, f32, f32) -> f32,
     ) {
-        // 1.5 * 2^40 for m = 7, with the last place at 2^(24 - m).
-        let anchor = f32::from_bits((127 + 47 - self.bfp.magnitude) << 23 | 1 << 22);
+        let anchor = self.anchor();
         for ((codes, group), factor) in codes.iter_mut().zip(groups).zip(factors) {
-            *codes = L::multiples(group, *factor, anchor, &trunc);
+            *codes = L::multiples(group, anchor, |x| sum(x, *factor, anchor));
         }
     }
 
@@ -223,23 +252,112 @@ impl BfpEncode {
         codes: &mut Codes,
         trunc: impl Fn(f32) -> f32,
     ) {
-        let m = self.bfp.magnitude;
-        let half = if self.rounding == Rounding::Device { 65536.0 } else { 0.0 };
-        let (place, width) = (f32::from_bits((127 - 17) << 23), f32::from_bits((127 + m - 7) << 23));
         for ((out, group), factor) in codes.iter_mut().zip(groups).zip(factors) {
             let mut codes = [0; GROUP];
             for (code, x) in codes.iter_mut().zip(*group) {
                 let bits = L::widen(*x);
-                let aligned = trunc(f32::from_bits(bits & !(1 << 31)) * factor);
-                let seven = trunc((aligned + half) * place);
-                let seven = if seven > 127.0 { 127.0 } else { seven };
-                let magnitude = (trunc(seven * width) + 8_388_608.0).to_bits();
+                let count = self.cut_magnitude(f32::from_bits(bits & !(1 << 31)) * factor, &trunc);
+                let magnitude = (count + 8_388_608.0).to_bits();
                 let sign = (bits as i32 >> 31) as u32;
                 *code = ((magnitude ^ sign).wrapping_sub(sign)) as u8;
             }
             *out = codes;
         }
     }
+
+    /// 1.5 * 2^40 for m = 7, with the last place at 2^(24 - m).
+    #[inline(always)]
+    fn anchor(&self) -> f32 {
+        f32::from_bits((127 + 47 - self.bfp.magnitude) << 23 | 1 << 22)
+    }
+
+    /// The magnitude's code as [`BfpEncode::cut`] has it, of a magnitude times its factor.
+    #[inline(always)]
+    fn cut_magnitude(&self, scaled: f32, trunc: impl Fn(f32) -> f32) -> f32 {
+        let half = if self.rounding == Rounding::Device { 65536.0 } else { 0.0 };
+        let (place, width) =
+            (f32::from_bits((127 - 17) << 23), f32::from_bits((127 + self.bfp.magnitude - 7) << 23));
+        let seven = trunc((trunc(scaled) + half) * place);
+        let seven = if seven > 127.0 { 127.0 } else { seven };
+        trunc(seven * width)
+    }
+}
+
+/// The search for better exponents.
+///
+/// Everything is measured in units of the 24-bit significand under the group's exponent, where it is exact in binary64:
+/// a power of two, multiplied with all values, changes no rounding of squares and sums. So the sums compare as the rule's do.
+impl<const SEARCH: bool> BfpEncode<SEARCH> {
+    /// Takes 1 from the exponents of groups that [`Bfp::prefers_lower`].
+    ///
+    /// Few groups get as far as that. With s the place of a code (2^(1 - m) of the exponent's power), the largest
+    /// number under the exponent below is 1 - s / 2. A group of peak p has an error of p - 1 + s / 2 there, and here 16 errors
+    /// that are no larger than s, or than s / 2 if rounded to nearest, but for elements that saturate, which are far worse below.
+    /// So the lower exponent loses from p = 1 + 7/2 s, or 1 + 3/2 s.
+    #[inline(always)]
+    fn lower<'a, L: Peak<N>, const N: usize>(
+        &self,
+        group: impl Fn(usize) -> &'a [[u8; N]; GROUP],
+        peaks: &Peaks,
+        exponents: &mut Exponents,
+        multiple: impl Fn(f32) -> f32,
+    ) {
+        let exponents = exponents.as_flattened_mut();
+        // In units of the last of the peak's 7 bits, the rest of which is cut off. One more makes up for the bits that
+        // elements lose before they are rounded.
+        let halves = if self.rounding == Rounding::Host { 3 } else { 7 };
+        let hopeless = (halves << 6 >> (self.bfp.magnitude - 1)) + 1;
+        // A list is made without branches, which no processor could foresee.
+        let mut candidates = [0; 64];
+        let mut count = 0;
+        for (g, (&peak, exponent)) in peaks.as_flattened().iter().zip(&*exponents).enumerate() {
+            let candidate = ((L::upper(peak) & 127) < hopeless) & (exponent.wrapping_sub(25) <= 254 - 25);
+            candidates[count & 63] = g;
+            count += usize::from(candidate);
+        }
+        for &g in &candidates[..count] {
+            let g = g & 63;
+            let factor = f32::from_bits((277 - exponents[g]) << 23);
+            exponents[g] -= u32::from(better_below::<L, N>(group(g), factor, &multiple));
+        }
+    }
+
+    /// A scaled element, rounded to a multiple of the place of a code, ties to even.
+    #[inline(always)]
+    fn even(&self, scaled: f32, trunc: impl Fn(f32) -> f32) -> f32 {
+        let largest = (self.bfp.largest() << (24 - self.bfp.magnitude)) as f32;
+        let multiple = trunc(scaled) + self.anchor() - self.anchor();
+        let multiple = if multiple > largest { largest } else { multiple };
+        if multiple < -largest { -largest } else { multiple }
+    }
+
+    /// The same as [`BfpEncode::cut`] rounds.
+    #[inline(always)]
+    fn down(&self, scaled: f32, trunc: impl Fn(f32) -> f32) -> f32 {
+        let place = (1 << (24 - self.bfp.magnitude)) as f32;
+        (self.cut_magnitude(scaled.abs(), trunc) * place).copysign(scaled)
+    }
+}
+
+/// Whether the exponent below the one whose factor is given has the strictly smaller sum of squared errors. Sums are in
+/// the order of elements.
+#[inline(always)]
+fn better_below<L: Peak<N>, const N: usize>(
+    group: &[[u8; N]; GROUP],
+    factor: f32,
+    multiple: impl Fn(f32) -> f32,
+) -> bool {
+    let (mut here, mut below) = ([0.0; GROUP], [0.0; GROUP]);
+    for ((x, here), below) in group.iter().zip(&mut here).zip(&mut below) {
+        let x = f32::from_bits(L::widen(*x));
+        let exact = f64::from(x) * f64::from(factor);
+        let gap = exact - f64::from(multiple(x * factor));
+        *here = gap * gap;
+        let gap = exact - f64::from(multiple(x * (2.0 * factor)) * 0.5);
+        *below = gap * gap;
+    }
+    let sums = here.iter().zip(&below).fold((0.0, 0.0), |(h, b), (here, below)| (h + here, b + below));
+    sums.1 < sums.0
 }
 
 impl Bfp {
@@ -257,6 +375,7 @@ pub(crate) struct BfpDecode {
 
 impl Decode for BfpDecode {
     const SHARING: usize = 1;
+    const EXACT: bool = true;
 
     #[inline(always)]
     fn scale(&self, shared: u8) -> (f32, bool) {
@@ -268,11 +387,6 @@ impl Decode for BfpDecode {
         // Finite scales only, so that zero times the scale is zero.
         let bits = if field > 0 { (field as u32) << 23 } else { 1 << (22 + field) };
         (f32::from_bits(bits), !quirk && field <= 254)
-    }
-
-    #[inline(always)]
-    fn regular(&self, _: &[u8]) -> bool {
-        true
     }
 
     #[inline(always)]

@@ -15,6 +15,11 @@ pub(crate) trait Lane<const N: usize> {
     fn widen(code: [u8; N]) -> u32;
     /// The code nearest to a binary32, given by its bits.
     fn narrow(bits: u32) -> [u8; N];
+    /// The same, where the only NaN is `0x7FC00000`.
+    #[inline(always)]
+    fn narrow_quiet(bits: u32) -> [u8; N] {
+        Self::narrow(bits)
+    }
     /// The same for a number that is exact as bfloat16, or infinite.
     #[inline(always)]
     fn narrow_exact(bits: u32) -> [u8; N] {
@@ -28,16 +33,22 @@ pub(crate) trait Peak<const N: usize>: Lane<N> {
     /// `a`, the largest of the seconds that in `b`.
     fn peaks(a: &[[u8; N]; 16], b: &[[u8; N]; 16]) -> i16x8;
 
-    /// The exponent field, as binary32, of a magnitude with these upper 16 bits.
-    fn exponent(peak: u16) -> u32;
+    /// The upper 16 bits, as binary32, of a magnitude with these upper 16 bits.
+    fn upper(peak: u16) -> u32;
 
-    /// Each element times `factor`, through `cut`, rounded to a multiple of the last place of `anchor`: how many, as i8,
-    /// saturating. `anchor` is 1.5 times a power of two; beyond half of that, the result means nothing.
+    /// Its exponent field as binary32.
     #[inline(always)]
-    fn multiples(group: &[[u8; N]; 16], factor: f32, anchor: f32, cut: impl Fn(f32) -> f32) -> [u8; 16] {
+    fn exponent(peak: u16) -> u32 {
+        Self::upper(peak) >> 7
+    }
+
+    /// Each element rounded to a multiple of the last place of `anchor` by `sum`, which adds the element, scaled, to the anchor:
+    /// how many, as i8, saturating. `anchor` is 1.5 times a power of two; beyond half of that, the result means nothing.
+    #[inline(always)]
+    fn multiples(group: &[[u8; N]; 16], anchor: f32, sum: impl Fn(f32) -> f32) -> [u8; 16] {
         let mut multiples = [0; 16];
         for (multiple, x) in multiples.iter_mut().zip(group) {
-            let sum = cut(f32::from_bits(Self::widen(*x)) * factor) + anchor;
+            let sum = sum(f32::from_bits(Self::widen(*x)));
             let count = sum.to_bits() as i32 - anchor.to_bits() as i32;
             *multiple = count.clamp(-128, 127) as u8;
         }
@@ -90,9 +101,15 @@ impl Lane<2> for Bf16 {
 
     #[inline(always)]
     fn narrow(bits: u32) -> [u8; 2] {
-        let rounded = bits.wrapping_add(0x7FFF + (bits >> 16 & 1)) >> 16;
+        let rounded = u16::from_le_bytes(Self::narrow_quiet(bits));
         let code = if bits & !SIGN > INFINITY { 0x7FC0 } else { rounded };
-        (code as u16).to_le_bytes()
+        code.to_le_bytes()
+    }
+
+    #[inline(always)]
+    fn narrow_quiet(bits: u32) -> [u8; 2] {
+        let rounded = bits.wrapping_add(0x7FFF + (bits >> 16 & 1)) >> 16;
+        (rounded as u16).to_le_bytes()
     }
 
     #[inline(always)]
@@ -167,8 +184,8 @@ impl Peak<4> for F32 {
     }
 
     #[inline(always)]
-    fn exponent(peak: u16) -> u32 {
-        u32::from(peak >> 7)
+    fn upper(peak: u16) -> u32 {
+        peak.into()
     }
 }
 
@@ -179,14 +196,14 @@ impl Peak<2> for Bf16 {
     }
 
     #[inline(always)]
-    fn exponent(peak: u16) -> u32 {
-        u32::from(peak >> 7)
+    fn upper(peak: u16) -> u32 {
+        peak.into()
     }
 
     /// Two elements at a time, which stay in one 32-bit lane: no vector has to be widened or narrowed.
     #[inline(always)]
-    fn multiples(group: &[[u8; 2]; 16], factor: f32, anchor: f32, cut: impl Fn(f32) -> f32) -> [u8; 16] {
-        let sum = |bits: u32| (cut(f32::from_bits(bits) * factor) + anchor).to_bits();
+    fn multiples(group: &[[u8; 2]; 16], _: f32, sum: impl Fn(f32) -> f32) -> [u8; 16] {
+        let sum = |bits: u32| sum(f32::from_bits(bits)).to_bits();
         let mut words = pairs(group);
         for word in &mut words {
             // The lowest 16 bits of the anchor are 0.
@@ -208,8 +225,8 @@ impl Peak<2> for F16 {
     }
 
     #[inline(always)]
-    fn exponent(peak: u16) -> u32 {
-        F16::widen(peak.to_le_bytes()) >> 23
+    fn upper(peak: u16) -> u32 {
+        F16::widen(peak.to_le_bytes()) >> 16
     }
 }
 

@@ -6,7 +6,7 @@
 //! with an integer k. Adding 2^(E + 23 - fraction) leaves the processor no place below 2^(E - fraction), so it rounds as
 //! the rule says, gradual underflow included, and the low bits of the sum are k; subtracting it again decodes. The integer formats
 //! are those whose least exponent is also the largest. Dividing by the scale is exact but for results far below half the
-//! smallest element. Blocks with NaN or infinity take the scalar rule.
+//! smallest element. Blocks with NaN or infinity take the scalar rule when they are packed.
 
 use crate::bfp::GROUP;
 use crate::block::BlockFormat;
@@ -147,6 +147,9 @@ pub(crate) struct Vector {
     emax: u32,
     /// The largest finite magnitude's code.
     largest: u32,
+    /// From which codes on magnitudes are infinite or NaN, if there are such.
+    infinity: u32,
+    nan: u32,
 }
 
 impl Element {
@@ -159,10 +162,14 @@ impl Element {
             Element::Int { bits } => (bits, bits - 2, 1, 0, (1 << (bits - 1)) - 1),
         };
         let (code_bits, position) = (format.code_bits() as u32, format.code_shift());
-        Vector { element: self, code_bits, position, width, fraction, bias, emax, largest }
+        let (infinity, nan) = match self {
+            Element::Float { infinity, largest, .. } => (u32::from(largest) + 1, u32::from(infinity) + 1),
+            Element::Int { .. } => (u32::MAX, u32::MAX),
+        };
+        Vector { element: self, code_bits, position, width, fraction, bias, emax, largest, infinity, nan }
     }
 
-    const fn is_float(self) -> bool {
+    pub(crate) const fn is_float(self) -> bool {
         matches!(self, Element::Float { .. })
     }
 }
@@ -192,12 +199,13 @@ impl Encode for Vector {
         factors: &[f32; 8],
         codes: &mut Codes,
     ) {
-        let groups = codes.iter_mut().zip(groups).zip(factors);
-        if self.element.is_float() {
-            groups.for_each(|((codes, group), factor)| *codes = self.floats::<L, N>(group, *factor));
-        } else {
-            let anchor = f32::from_bits((127 + 23 - self.fraction) << 23 | 1 << 22);
-            groups.for_each(|((codes, group), factor)| *codes = L::multiples(group, *factor, anchor, |x| x));
+        let anchor = f32::from_bits((127 + 23 - self.fraction) << 23 | 1 << 22);
+        for ((codes, group), factor) in codes.iter_mut().zip(groups).zip(factors) {
+            *codes = if self.element.is_float() {
+                self.floats::<L, N>(group, *factor)
+            } else {
+                L::multiples(group, anchor, |x| x * factor + anchor)
+            };
         }
     }
 
@@ -245,64 +253,91 @@ impl Vector {
     }
 }
 
-impl Decode for Vector {
+/// The vector code of formats whose elements are floats.
+#[derive(Clone, Copy)]
+pub(crate) struct FloatDecode(pub(crate) Vector);
+
+/// The vector code of formats whose elements are integers.
+#[derive(Clone, Copy)]
+pub(crate) struct IntDecode(pub(crate) Vector);
+
+/// 2^(scale - 127), with a subnormal for 0; `nan` for the byte that is no number.
+#[inline(always)]
+fn power(scale: u8, nan: f32) -> f32 {
+    let power = f32::from_bits((u32::from(scale) << 23).max(1 << 22));
+    if scale == SCALE_NAN { nan } else { power }
+}
+
+impl Decode for FloatDecode {
     const SHARING: usize = BLOCK / GROUP;
+    // Not under the smallest scales: elements go down to 2^-16, bfloat16 to 2^-133.
+    const EXACT: bool = false;
 
     #[inline(always)]
     fn scale(&self, shared: u8) -> (f32, bool) {
-        // Under smaller scales E5M2 has values that bfloat16 rounds.
-        (f32::from_bits(u32::from(shared) << 23), matches!(shared, 16..=254))
-    }
-
-    #[inline(always)]
-    fn regular(&self, codes: &[u8]) -> bool {
-        let mask = self.magnitude_mask() as u8;
-        if self.largest >= mask.into() || !self.element.is_float() {
-            return true;
-        }
-        let largest = codes.iter().fold(0, |largest: u8, code| largest.max(code >> self.position & mask));
-        u32::from(largest) <= self.largest
+        (power(shared, f32::NAN), true)
     }
 
     #[inline(always)]
     fn values(&self, codes: &[u8; GROUP], scale: f32) -> [u32; GROUP] {
-        let f = self.fraction;
+        let Vector { fraction: f, position, width, bias, infinity, nan, .. } = self.0;
+        let nan = if scale.is_nan() { 0 } else { nan };
+        let (mask, hidden) = ((1 << (width - 1)) - 1, 1 << f);
+        let (normal, least) = ((127 - bias) << 23, (128 - bias) << 23);
         let mut values = [0; GROUP];
-        if !self.element.is_float() {
-            let (unit, above) = (f32::from_bits((127 - f) << 23), 32 - self.width);
-            for (value, code) in values.iter_mut().zip(codes) {
-                let count = (u32::from(*code) << above) as i32 >> above;
-                *value = (count as f32 * unit * scale).to_bits();
-            }
-            return values;
-        }
-        let mask = self.magnitude_mask();
-        let hidden = 1 << f;
-        let exponent = mask & !(hidden - 1);
-        let offset = (150 - f - self.bias) << 23;
         for (value, code) in values.iter_mut().zip(codes) {
-            let code = u32::from(*code) >> self.position;
+            let code = u32::from(*code) >> position;
             let magnitude = code & mask;
-            let least = (magnitude & exponent).max(hidden);
-            let anchor = (least << (23 - f)) + offset;
-            let sum = anchor + magnitude + hidden - least;
-            let exact = f32::from_bits(sum) - f32::from_bits(anchor);
-            *value = (exact * scale).to_bits() | code << (32 - self.width) & 1 << 31;
+            let digits = magnitude << (23 - f);
+            // A subnormal is a fraction under the least exponent once that power is taken away again.
+            let subnormal = f32::from_bits(digits + least) - f32::from_bits(least);
+            let exact = if magnitude < hidden { subnormal } else { f32::from_bits(digits + normal) };
+            let bits = (exact * scale).to_bits();
+            let bits = if magnitude >= infinity { 255 << 23 } else { bits };
+            let bits = bits | code << (32 - width) & 1 << 31;
+            *value = if magnitude >= nan { f32::NAN.to_bits() } else { bits };
         }
         values
     }
 
     #[inline(always)]
     fn by_the_rule(&self, code: u8, shared: u8) -> f32 {
-        let code = code >> self.position & (u8::MAX >> (8 - self.width));
-        self.element.unpack(code, shared)
+        self.0.by_the_rule(code, shared)
+    }
+}
+
+impl Decode for IntDecode {
+    const SHARING: usize = BLOCK / GROUP;
+    const EXACT: bool = true;
+
+    #[inline(always)]
+    fn scale(&self, shared: u8) -> (f32, bool) {
+        (power(shared, 0.0), true)
+    }
+
+    #[inline(always)]
+    fn values(&self, codes: &[u8; GROUP], scale: f32) -> [u32; GROUP] {
+        let (unit, above) = (f32::from_bits((127 - self.0.fraction) << 23), 32 - self.0.width);
+        // Under scale 0 negative codes are no -0.
+        let kept = if scale == 0.0 { 0 } else { -1 };
+        let mut values = [0; GROUP];
+        for (value, code) in values.iter_mut().zip(codes) {
+            let count = (u32::from(*code) << above) as i32 >> above & kept;
+            *value = (count as f32 * unit * scale).to_bits();
+        }
+        values
+    }
+
+    #[inline(always)]
+    fn by_the_rule(&self, code: u8, shared: u8) -> f32 {
+        self.0.by_the_rule(code, shared)
     }
 }
 
 impl Vector {
-    /// The bits of a float's magnitude.
-    #[inline(always)]
-    fn magnitude_mask(&self) -> u32 {
-        (1 << (self.width - 1)) - 1
+    /// The value of a code as it is stored.
+    fn by_the_rule(&self, code: u8, shared: u8) -> f32 {
+        let code = code >> self.position & (u8::MAX >> (8 - self.width));
+        self.element.unpack(code, shared)
     }
 }

@@ -44,7 +44,7 @@ impl Kernels {
     /// Packs a row of tiles of elements of format `from` by [`BlockCodec::pack_scalar`]'s rule: each element is
     /// converted to f32 (one rounding, for f64 only), then packed. Tile t goes to byte `dst_at + t * dst_tile` of `dst`.
     ///
-    /// Fast are all formats without search; fastest is f32, bf16 or f16 with contiguous columns.
+    /// Fast are all formats; fastest is f32, bf16 or f16 with contiguous columns.
     ///
     /// # Panics
     /// When a byte to read lies outside `src` or a packed tile outside `dst`, `rows` or `cols` exceed the tile, or packed tiles
@@ -121,6 +121,9 @@ pub(crate) trait Encode: Copy {
     /// Groups that share a byte: 1 or 2.
     const SHARING: usize;
 
+    /// Whether [`Encode::search`] finds better exponents.
+    const SEARCHES: bool = false;
+
     /// Bits of a code: 8, 4 or 2.
     fn code_bits(&self) -> usize;
 
@@ -138,6 +141,16 @@ pub(crate) trait Encode: Copy {
     /// The shared byte and the factor for elements of which the largest has this binary32 exponent field, and whether
     /// the arithmetic holds there.
     fn scale(&self, exponent: u32) -> (u8, f32, bool);
+
+    /// Replaces the exponents of a tile's groups, those of their largest magnitudes, by better ones.
+    #[inline(always)]
+    fn search<'a, L: Peak<N>, const N: usize>(
+        &self,
+        _group: impl Fn(usize) -> &'a [[u8; N]; GROUP],
+        _peaks: &Peaks,
+        _exponents: &mut Exponents,
+    ) {
+    }
 
     /// The codes of groups with their factors, a byte each, as [`Encode::finish`] takes them.
     fn codes<L: Peak<N>, const N: usize>(
@@ -157,6 +170,12 @@ pub(crate) trait Encode: Copy {
 /// Eight groups of elements of `N` bytes.
 pub(crate) type Groups<'a, const N: usize> = [&'a [[u8; N]; GROUP]; 8];
 
+/// What [`Peak::peaks`] finds in all groups of a tile.
+pub(crate) type Peaks = [[u16; 8]; ROWS];
+
+/// Of each group of a tile the binary32 exponent field.
+pub(crate) type Exponents = [[u32; 8]; ROWS];
+
 /// The codes of eight groups.
 pub(crate) type Codes = [[u8; GROUP]; 8];
 
@@ -168,9 +187,12 @@ pub(crate) fn body(on: Packing<'_>) {
         return scalar(on);
     }
     match on.codec.rule() {
-        Rule::Bfp(_) if options.search => scalar(on),
+        Rule::Bfp(bfp) if options.search => {
+            let encode = bfp.encode::<true>(options.rounding, on.truncates);
+            tiles(on, encode);
+        }
         Rule::Bfp(bfp) => {
-            let encode = bfp.encode(options.rounding, on.truncates);
+            let encode = bfp.encode::<false>(options.rounding, on.truncates);
             tiles(on, encode);
         }
         Rule::Mx(element) => {
@@ -187,8 +209,13 @@ fn tiles<E: Encode>(on: Packing<'_>, encode: E) {
     let in_place = whole && !on.codec.options().transposed && !encode.confines();
     match on.from {
         Number::F32 if in_place && args.src_col == 4 => in_place_tiles::<E, F32, 4>(on, encode),
-        Number::Bf16 if in_place && args.src_col == 2 => in_place_tiles::<E, Bf16, 2>(on, encode),
-        Number::F16 if in_place && args.src_col == 2 => in_place_tiles::<E, F16, 2>(on, encode),
+        // What reads elements more than once prefers them widened.
+        Number::Bf16 if in_place && !E::SEARCHES && args.src_col == 2 => {
+            in_place_tiles::<E, Bf16, 2>(on, encode)
+        }
+        Number::F16 if in_place && !E::SEARCHES && args.src_col == 2 => {
+            in_place_tiles::<E, F16, 2>(on, encode)
+        }
         _ => gathered_tiles(on, encode),
     }
 }
@@ -197,10 +224,15 @@ fn tiles<E: Encode>(on: Packing<'_>, encode: E) {
 fn in_place_tiles<E: Encode, L: Peak<N>, const N: usize>(mut on: Packing<'_>, encode: E) {
     let (args, tile) = (on.args, on.codec.tile());
     let places = places::<N>(tile, args.src_row);
+    // A call may be of few tiles, and the next one of those that follow.
+    let more = [(args.tiles.saturating_add(AHEAD), args.src_tile)].into_iter();
+    let (row, col) = ((args.rows, args.src_row), (args.cols, args.src_col));
+    let follow = turns_lie_inside(on.src.len(), args.src_at, N, row, col, more);
+    let last = args.tiles - 1 + if follow { AHEAD } else { 0 };
     let mut codes = [[[0; GROUP]; 8]; ROWS];
     for t in 0..args.tiles {
         let here = places.from(on.src, on.at(t));
-        let ahead = places.from(on.src, on.at((t + AHEAD).min(args.tiles - 1)));
+        let ahead = places.from(on.src, on.at((t + AHEAD).min(last)));
         pack_tile::<E, L, N>(encode, here, ahead, tile, &mut codes, on.out(t));
     }
 }
@@ -298,13 +330,12 @@ fn pack_tile<E: Encode, L: Peak<N>, const N: usize>(
 ) {
     let shares = tile.elements() / (GROUP * E::SHARING);
     let (header, out) = out.split_at_mut(shares.next_multiple_of(16));
-    // Of each group the byte that it shares.
-    let mut shared = [[0; 8]; ROWS];
     let (mut exponents, mut factors) = ([[0; 8]; ROWS], [[0.0; 8]; ROWS]);
+    let mut peaks = [[0; 8]; ROWS];
     // Faces side by side take turns: rows of one that are a power of two apart fall into the same set of L1, which holds eight lines.
     let order = if tile == TileShape::DEFAULT { [0, 2, 1, 3, 4, 6, 5, 7] } else { [0, 1, 2, 3, 4, 5, 6, 7] };
     let rows = (tile.elements() / GROUP).div_ceil(8);
-    for band in order[..rows].chunks(if N == 4 { 2 } else { ROWS }) {
+    for band in order[..rows].chunks(if N == 4 && !E::SEARCHES { 2 } else { ROWS }) {
         for &row in band {
             let groups = here.row(row);
             ahead.prefetch(row);
@@ -312,7 +343,10 @@ fn pack_tile<E: Encode, L: Peak<N>, const N: usize>(
             for (pair, [a, b]) in pairs.iter_mut().zip(groups.as_chunks().0) {
                 *pair = L::peaks(a, b);
             }
-            for (exponent, peak) in exponents[row].iter_mut().zip(largest(pairs)) {
+            peaks[row] = largest(pairs);
+        }
+        for &row in band {
+            for (exponent, &peak) in exponents[row].iter_mut().zip(&peaks[row]) {
                 *exponent = L::exponent(peak);
             }
             if E::SHARING == 2 {
@@ -321,38 +355,43 @@ fn pack_tile<E: Encode, L: Peak<N>, const N: usize>(
                 }
             }
         }
-        let mut all_hold = true;
+        if E::SEARCHES {
+            encode.search::<L, N>(|g| here.row(g / 8)[g % 8], &peaks, &mut exponents);
+        }
         for &row in band {
-            let outcomes = shared[row].iter_mut().zip(&mut factors[row]);
-            for (&exponent, (shared, factor)) in exponents[row].iter().zip(outcomes) {
-                let holds;
-                (*shared, *factor, holds) = encode.scale(exponent);
-                all_hold &= holds;
+            for (factor, &exponent) in factors[row].iter_mut().zip(&exponents[row]) {
+                *factor = encode.scale(exponent).1;
             }
         }
         for &row in band {
             encode.codes::<L, N>(&here.row(row), &factors[row], &mut codes[row]);
         }
-        if !all_hold {
-            for &row in band {
-                let holds = |i: &usize| encode.scale(exponents[row][*i]).2;
-                for i in (0..8).step_by(E::SHARING).filter(|i| !holds(i)) {
-                    let groups = &here.row(row)[i..][..E::SHARING];
-                    let mut values = [[0.0; GROUP]; 2];
-                    for (value, code) in
-                        values.as_flattened_mut().iter_mut().zip(groups.iter().copied().flatten())
-                    {
-                        *value = f32::from_bits(L::widen(*code));
-                    }
-                    let codes = codes[row][i..][..E::SHARING].as_flattened_mut();
-                    shared[row][i] = encode.by_the_rule(&values.as_flattened()[..codes.len()], codes);
-                }
+    }
+
+    // Of each group the byte that it shares.
+    let mut shared = [0; 8 * ROWS];
+    let mut all_hold = true;
+    for (shared, &exponent) in shared.iter_mut().zip(exponents.as_flattened()) {
+        let holds;
+        (*shared, _, holds) = encode.scale(exponent);
+        all_hold &= holds;
+    }
+    if !all_hold {
+        for g in (0..8 * rows).step_by(E::SHARING) {
+            if encode.scale(exponents[g / 8][g % 8]).2 {
+                continue;
             }
+            let groups = &here.row(g / 8)[g % 8..][..E::SHARING];
+            let mut values = [[0.0; GROUP]; 2];
+            for (value, code) in values.as_flattened_mut().iter_mut().zip(groups.iter().copied().flatten()) {
+                *value = f32::from_bits(L::widen(*code));
+            }
+            let codes = codes[g / 8][g % 8..][..E::SHARING].as_flattened_mut();
+            shared[g] = encode.by_the_rule(&values.as_flattened()[..codes.len()], codes);
         }
     }
 
     store(encode, codes.as_flattened_mut().as_flattened_mut(), out);
-    let shared = shared.as_flattened();
     let (used, rest) = header.split_at_mut(shares);
     for (byte, shared) in used.iter_mut().zip(shared.chunks_exact(E::SHARING)) {
         byte.write(shared[0]);
@@ -443,6 +482,7 @@ pub(crate) mod sweep {
                 6 => sign | exponent(0, 30) | fraction,
                 7 => sign | exponent(225, 31) | fraction,
                 8 => sign | exponent(253, 3) | fraction & 0x40_0000,
+                9 => sign | exponent(117, 11) | fraction >> 4,
                 _ => sign | 127 << 23 | fraction | 0x7E_0000,
             })
         }
@@ -452,7 +492,7 @@ pub(crate) mod sweep {
             let mut kind = 0;
             let code = |i| {
                 if i % 16 == 0 {
-                    kind = self.next() % 10;
+                    kind = self.next() % 11;
                 }
                 Number::F32.convert(number, self.number(kind).to_bits().into()).to_le_bytes()
             };

@@ -8,6 +8,7 @@ use crate::bfp::GROUP;
 use crate::block::Rule;
 use crate::convert::write;
 use crate::lane::{Bf16, F16, F32, Lane};
+use crate::mx::{FloatDecode, IntDecode};
 use crate::window::turns_lie_inside;
 use crate::{BlockCodec, Kernels, Number, TileShape};
 
@@ -123,13 +124,13 @@ pub(crate) trait Decode: Copy {
     /// Groups that share a byte: 1 or 2.
     const SHARING: usize;
 
+    /// Whether each value is exact as bfloat16, or infinite.
+    const EXACT: bool;
+
     /// The scale, and whether the arithmetic of [`Decode::values`] holds under it.
     fn scale(&self, shared: u8) -> (f32, bool);
 
-    /// Whether it holds for all these codes. Bits above a code count for nothing.
-    fn regular(&self, codes: &[u8]) -> bool;
-
-    /// The values of a group, as binary32 bits. Each is exact as bfloat16, too large (infinite), or 0.
+    /// The values of a group, as binary32 bits. Bits above a code count for nothing. A NaN is `0x7FC00000`.
     fn values(&self, codes: &[u8; GROUP], scale: f32) -> [u32; GROUP];
 
     /// The value of a code by the scalar rule.
@@ -145,7 +146,8 @@ pub(crate) fn body(on: Unpacking<'_>) {
     let codec = on.codec;
     match codec.rule() {
         Rule::Bfp(bfp) => to_any(on, bfp.decode(codec.options().compat_unpack)),
-        Rule::Mx(element) => to_any(on, element.vector(codec.format())),
+        Rule::Mx(element) if element.is_float() => to_any(on, FloatDecode(element.vector(codec.format()))),
+        Rule::Mx(element) => to_any(on, IntDecode(element.vector(codec.format()))),
     }
 }
 
@@ -159,83 +161,72 @@ fn to_any<D: Decode>(on: Unpacking<'_>, decode: D) {
     }
 }
 
-/// The elements of one group that are wanted.
-#[derive(Clone, Copy, Default)]
-struct Piece {
-    group: usize,
-    first: usize,
-    len: usize,
-    /// Where the first goes, in bytes from where the tile's rectangle begins.
-    place: isize,
-}
-
 /// Most groups a tile can have.
 const MAX_GROUPS: usize = TileShape::MAX_ELEMENTS / GROUP;
 
-/// The pieces of a tile's rectangle, row by row as stored, how many they are, and the bytes from one of a piece's elements
-/// to the next.
-#[inline(always)]
-fn pieces(codec: &BlockCodec, a: &UnpackArgs) -> ([Piece; MAX_GROUPS], usize, isize) {
-    let stored = codec.tile().transposed().filter(|_| codec.options().transposed);
-    let (row0, col0, rows, cols, row, col) = match stored {
-        Some(_) => (a.col0, a.row0, a.cols, a.rows, a.dst_col, a.dst_row),
-        None => (a.row0, a.col0, a.rows, a.cols, a.dst_row, a.dst_col),
-    };
-    let stored = stored.unwrap_or(codec.tile());
-    let (mut pieces, mut count) = ([Piece::default(); MAX_GROUPS], 0);
-    for r in 0..rows {
-        for left in (col0 / GROUP * GROUP..col0 + cols).step_by(GROUP) {
-            let from = left.max(col0);
-            let along = ((from - col0) as isize).wrapping_mul(col);
-            pieces[count] = Piece {
-                group: stored.slot(row0 + r, left) / GROUP,
-                first: from - left,
-                len: (left + GROUP).min(col0 + cols) - from,
-                place: (r as isize).wrapping_mul(row).wrapping_add(along),
-            };
-            count += 1;
-        }
-    }
-    (pieces, count, col)
-}
-
+/// Row by row as stored, a group at a time.
 #[inline(always)]
 fn tiles<D: Decode, L: Lane<N>, const N: usize>(on: Unpacking<'_>, decode: D) {
     let (codec, a) = (on.codec, on.args);
-    let (pieces, count, step) = pieces(codec, &a);
+    let transposed = codec.tile().transposed().filter(|_| codec.options().transposed);
+    let (row0, col0, rows, cols, row, col) = match transposed {
+        Some(_) => (a.col0, a.row0, a.cols, a.rows, a.dst_col, a.dst_row),
+        None => (a.row0, a.col0, a.rows, a.cols, a.dst_row, a.dst_col),
+    };
+    let stored = transposed.unwrap_or(codec.tile());
+    let whole = (rows, cols, col) == (stored.rows(), stored.cols(), N as isize);
     let mut bytes = [[0; GROUP]; MAX_GROUPS];
     let mut scales = [0.0; MAX_GROUPS];
     for t in 0..a.tiles {
         let (header, packed) = on.tile(t).split_at(codec.header_bytes());
         let codes = spread(codec.format().code_bits(), packed, &mut bytes);
-        let regular = decode.regular(codes.as_flattened());
-        let shares = &header[..codec.tile().elements() / (GROUP * D::SHARING)];
-        let mut all_hold = regular;
+        let shares = &header[..stored.elements() / (GROUP * D::SHARING)];
+        let mut all_hold = true;
         for (scale, &shared) in scales.iter_mut().zip(shares) {
             let holds;
             (*scale, holds) = decode.scale(shared);
             all_hold &= holds;
         }
         let start = on.place(t, 0, 0);
-        for piece in &pieces[..count] {
-            let (scale, codes) = (scales[piece.group / D::SHARING], &codes[piece.group]);
-            let at = start.wrapping_add_signed(piece.place);
-            let mut apart = [[MaybeUninit::new(0); N]; GROUP];
-            let in_place = step == N as isize && piece.len == GROUP;
-            let out = match in_place {
-                true => on.dst[at..][..GROUP * N].as_chunks_mut().0.try_into().expect("a group"),
-                false => &mut apart,
-            };
-            let shared = header[piece.group / D::SHARING];
-            if all_hold || decode.scale(shared).1 && (regular || decode.regular(codes)) {
-                put::<L, N>(&decode.values(codes, scale), out);
-            } else {
-                by_the_rule::<D, L, N>(decode, codes, shared, out);
+        if whole && all_hold {
+            for r in 0..rows {
+                let (line, first) =
+                    (start.wrapping_add_signed((r as isize).wrapping_mul(row)), stored.slot(r, 0) / GROUP);
+                let line = &mut on.dst[line..][..N * cols];
+                for (c, out) in line.as_chunks_mut::<N>().0.as_chunks_mut::<GROUP>().0.iter_mut().enumerate()
+                {
+                    let group = first + c * stored.face_rows();
+                    let scale = scales[group / D::SHARING];
+                    put::<D, L, N>(&decode.values(&codes[group], scale), out);
+                }
             }
-            if !in_place {
-                for (i, element) in apart[piece.first..][..piece.len].iter().enumerate() {
-                    let at = at.wrapping_add_signed((i as isize).wrapping_mul(step));
-                    on.dst[at..][..N].copy_from_slice(element);
+            continue;
+        }
+        for r in 0..rows {
+            let start = start.wrapping_add_signed((r as isize).wrapping_mul(row));
+            for left in (col0 / GROUP * GROUP..col0 + cols).step_by(GROUP) {
+                let from = left.max(col0);
+                let len = (left + GROUP).min(col0 + cols) - from;
+                let at = start.wrapping_add_signed(((from - col0) as isize).wrapping_mul(col));
+                let group = stored.slot(row0 + r, left) / GROUP;
+                let (scale, codes) = (scales[group / D::SHARING], &codes[group]);
+                let mut apart = [[MaybeUninit::new(0); N]; GROUP];
+                let in_place = col == N as isize && len == GROUP;
+                let out = match in_place {
+                    true => on.dst[at..][..GROUP * N].as_chunks_mut().0.try_into().expect("a group"),
+                    false => &mut apart,
+                };
+                let shared = header[group / D::SHARING];
+                if all_hold || decode.scale(shared).1 {
+                    put::<D, L, N>(&decode.values(codes, scale), out);
+                } else {
+                    by_the_rule::<D, L, N>(decode, codes, shared, out);
+                }
+                if !in_place {
+                    for (i, element) in apart[from - left..][..len].iter().enumerate() {
+                        let at = at.wrapping_add_signed((i as isize).wrapping_mul(col));
+                        on.dst[at..][..N].copy_from_slice(element);
+                    }
                 }
             }
         }
@@ -243,9 +234,13 @@ fn tiles<D: Decode, L: Lane<N>, const N: usize>(on: Unpacking<'_>, decode: D) {
 }
 
 #[inline(always)]
-fn put<L: Lane<N>, const N: usize>(values: &[u32; GROUP], out: &mut [[MaybeUninit<u8>; N]; GROUP]) {
+fn put<D: Decode, L: Lane<N>, const N: usize>(
+    values: &[u32; GROUP],
+    out: &mut [[MaybeUninit<u8>; N]; GROUP],
+) {
     for (out, bits) in out.iter_mut().zip(values) {
-        *out = L::narrow_exact(*bits).map(MaybeUninit::new);
+        let code = if D::EXACT { L::narrow_exact(*bits) } else { L::narrow_quiet(*bits) };
+        *out = code.map(MaybeUninit::new);
     }
 }
 
