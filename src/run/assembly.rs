@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use kernels::{Caching, prefetch};
+use kernels::prefetch;
 
 use super::clip::View;
 use super::elements::{Calls, Carry};
@@ -77,7 +77,7 @@ impl<'p> Assembly<'p> {
         if self.in_source {
             return plan.kernels.stream(&source[from..from + self.len], out, to);
         }
-        self.calls.run(source, carry, at, writable(block), 0, Caching::default());
+        self.calls.run(source, carry, at, writable(block), 0);
         let share = self.ahead.count.div_ceil(self.count);
         for (turn, &(begin, step)) in self.segments[..self.count].iter().enumerate() {
             self.ahead.fetch(source, from, turn * share, share);

@@ -22,6 +22,7 @@ pub(super) struct Calls<'p> {
     taken: usize,
     outside: [usize; MAX_LOOPS],
     left: usize,
+    caching: Caching,
 }
 
 impl<'p> Calls<'p> {
@@ -50,7 +51,16 @@ impl<'p> Calls<'p> {
             }
         }
         let (rows, cols, tiles) = (pick(walk.rows), pick(walk.cols), pick(walk.tiles));
-        Calls { plan, nest, size, rows, cols, tiles, around, taken, outside, left }
+        // What is read as it lies needs no fetching ahead, unless the rows of a range of the destination lie apart.
+        let run = nest.loops.last().map_or(0, |run| run.n as i64 * run.step[1]);
+        let next =
+            walk.within.iter().rev().skip(1).find(|&&i| size[i] > 1).map_or(0, |&i| nest.loops[i].step[1]);
+        let ahead = match walk.ahead {
+            0 if next != run => next.saturating_mul(4),
+            ahead => ahead,
+        };
+        let caching = Caching { past: plan.streams && !walk.assembled, ahead: ahead as isize };
+        Calls { plan, nest, size, caching, rows, cols, tiles, around, taken, outside, left }
     }
 
     pub(super) fn size(&self) -> &[u64; MAX_LOOPS] {
@@ -65,12 +75,11 @@ impl<'p> Calls<'p> {
         mut at: Both,
         out: &mut [MaybeUninit<u8>],
         to: usize,
-        caching: Caching,
     ) {
         let mut to = to as i64;
         let mut turn = [0_u64; MAX_LOOPS];
         loop {
-            self.call(source, carry, at, out, to as usize, caching);
+            self.call(source, carry, at, out, to as usize);
             let more = self.outside[..self.left].iter().any(|&i| {
                 turn[i] += 1;
                 let by = if turn[i] < self.size[i] { 1 } else { 1 - turn[i] as i64 };
@@ -91,15 +100,7 @@ impl<'p> Calls<'p> {
     }
 
     /// One kernel call.
-    fn call(
-        &self,
-        source: &[u8],
-        carry: &mut Carry,
-        at: Both,
-        out: &mut [MaybeUninit<u8>],
-        to: usize,
-        caching: Caching,
-    ) {
+    fn call(&self, source: &[u8], carry: &mut Carry, at: Both, out: &mut [MaybeUninit<u8>], to: usize) {
         let plan = self.plan;
         let ((rows, row, dst_row), (cols, col, dst_col)) = (self.rows, self.cols);
         let window = |k: usize| Window {
@@ -140,7 +141,7 @@ impl<'p> Calls<'p> {
                 }
             }
             (_, Op::Copy(size)) => {
-                plan.kernels.copy_around(size, source, from, out, to, &window(1), around, caching);
+                plan.kernels.copy_around(size, source, from, out, to, &window(1), around, self.caching);
             }
         }
     }

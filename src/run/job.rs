@@ -2,8 +2,6 @@
 
 use std::mem::MaybeUninit;
 
-use kernels::Caching;
-
 use super::assembly::{Assembly, Block};
 use super::clip::{View, advance};
 use super::elements::{Calls, Carry};
@@ -68,8 +66,7 @@ impl<'a> Job<'a> {
                         Some(calls) if calls.size() == &size => calls,
                         other => other.insert(Calls::new(plan, nest, size)),
                     };
-                    let caching = Caching { past: plan.streams, ahead: walk.ahead as isize };
-                    calls.run(self.source, &mut self.carry, at, self.out, to, caching);
+                    calls.run(self.source, &mut self.carry, at, self.out, to);
                 }
                 Leaf::Fill => self.fill(nest, &size, to),
                 Leaf::Pack(parts) => {
