@@ -63,7 +63,7 @@ impl Random {
                 let (x, more) = (bits as u32, (bits >> 32) as u32);
                 let (sign, fraction) = (x & 1 << 31, x & 0x7F_FFFF);
                 let below = |binades: u32| top.saturating_sub(more % binades) << 23;
-                *code = match draw % 12 {
+                *code = match draw % 13 {
                     0 => x,
                     1 => sign | below(2) | fraction,
                     2 => sign | below(9) | fraction,
@@ -77,6 +77,7 @@ impl Random {
                     8 => sign,
                     9 => sign | (more % 30) << 23 | fraction,
                     10 => sign | (more % 16 + 239) << 23 | fraction,
+                    11 => sign | below(3) | fraction >> (more >> 8 & 7),
                     _ if more >> 8 & 3 == 0 => sign | below(9) | fraction,
                     _ => sign,
                 };
@@ -161,7 +162,12 @@ fn pack(format: BlockFormat, from: Number, options: BlockOptions, salt: u64) {
         dst_tile: codec.tile_bytes(),
     };
     compare(
-        &format!("{} to {format}, {:?}", from.name(), options.rounding),
+        &format!(
+            "{} to {format}, {:?}{}",
+            from.name(),
+            options.rounding,
+            if options.search { ", search" } else { "" }
+        ),
         salt,
         TILES * codec.tile_bytes(),
         |random| random.numbers(from, ELEMENTS),
@@ -185,6 +191,16 @@ fn pack_others() {
                     pack(format, from, BlockOptions { rounding, ..BlockOptions::default() }, 2);
                 }
             }
+        }
+    }
+}
+
+/// Also with numbers just above powers of two, which alone can gain by it.
+#[test]
+fn pack_with_search() {
+    for format in BlockFormat::ALL.into_iter().filter(|format| format.group() == GROUP) {
+        for rounding in [Rounding::Host, Rounding::Device, Rounding::Truncate] {
+            pack(format, Number::F32, BlockOptions { rounding, search: true, ..BlockOptions::default() }, 5);
         }
     }
 }
