@@ -276,3 +276,60 @@ fn large_tensors_are_split() {
         check_bytes(&layout, &host, &there);
     }
 }
+
+/// Every way in which a plan walks its nests, each at the smallest size that takes it.
+#[test]
+fn every_walk() {
+    for (shape, dtype, from, to) in [
+        // Rows of faces and sticks, as the source lies and as the destination does; onto units.
+        ("256,4096", DType::Bf16, "", "ttnn(dtype=bfloat16, layout=TILE)"),
+        ("64,4096", DType::Bf16, "ttnn(dtype=bfloat16, layout=TILE)", ""),
+        ("96,1024", DType::F32, "", "ttnn(dtype=float32, layout=TILE)"),
+        ("96,1024", DType::F32, "ttnn(dtype=float32, layout=TILE)", ""),
+        (
+            "4,40,512",
+            DType::F16,
+            "",
+            "SpyreTensorLayout(device_size=[40, 8, 4, 64], dim_map=[1, 2, 0, 2], device_dtype=DataFormats.IEEE_FP16)",
+        ),
+        (
+            "4,40,512",
+            DType::F16,
+            "SpyreTensorLayout(device_size=[40, 8, 4, 64], dim_map=[1, 2, 0, 2], device_dtype=DataFormats.IEEE_FP16)",
+            "",
+        ),
+        (
+            "128,256",
+            DType::Bf16,
+            "",
+            "metal(shape=(128, 256), collapse=[], grid=(2, 2), tile=(32, 32), dtype=bf16, oob=undef, memory=l1)",
+        ),
+        // Long runs that are no whole pieces, next to each other on one side.
+        ("5,1089", DType::F64, "memref<5x1089xf64, strided<[1120, 1]>>", ""),
+        ("5,1089", DType::F64, "", "memref<5x1089xf64, strided<[1120, 1]>>"),
+        // Transposes, whole and ragged.
+        ("600,96", DType::Bf16, "", "memref<600x96xbf16, strided<[1, 600]>>"),
+        ("601,97", DType::Bf16, "", "memref<601x97xbf16, strided<[1, 601]>>"),
+        ("300,50", DType::F32, "", "memref<300x50xf32, strided<[1, 300]>>"),
+        // Conversions, packing and unpacking.
+        ("96,512", DType::F32, "", "ttnn(dtype=bfloat16, layout=TILE)"),
+        ("96,512", DType::F32, "", "ttnn(dtype=bfloat8_b, layout=TILE)"),
+        ("96,512", DType::F32, "ttnn(dtype=bfloat8_b, layout=TILE)", ""),
+        ("70,500", DType::F32, "ttnn(dtype=bfloat4_b, layout=TILE)", ""),
+    ] {
+        let shape: Vec<u64> = shape.split(',').map(|n| n.parse().unwrap()).collect();
+        let tensor = Tensor { shape, dtype };
+        let lay = |text: &str| match text {
+            "" => dense(&tensor),
+            text => text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap(),
+        };
+        let (from, to) = (lay(from), lay(to));
+        let source = reference(
+            &dense(&tensor),
+            &from,
+            &Options::default(),
+            &ramp(dense(&tensor).total_bytes() as usize),
+        );
+        check_bytes(&from, &to, &source.unwrap());
+    }
+}

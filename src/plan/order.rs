@@ -290,15 +290,17 @@ fn assembled(loops: &[Loop], src: &Side, dst: &Side, op: Op, mut walk: Walk) -> 
     let rows = src.codec.map_or(1, |c| c.tile().rows() as i64);
     let through = matches!(op, Op::Copy(_)) && runs && loops[loops.len() - 1].n as i64 * near >= ASSEMBLED;
     let target = match across {
-        // Long runs of the source need no assembling.
+        // A long run of the source is a segment as it is, alone, and needs no assembling.
         _ if through => i64::MAX,
         Some(_) => ACROSS.max(grain),
         None if block => MAX_BLOCK as i64 / rows,
         None => ASSEMBLED,
     };
     let tiles = walk.tiles;
-    let mut extent =
-        chain(loops, dst, &mut walk, target, |i| Some(i) != across && (fits(&loops[i]) || Some(i) == tiles));
+    let mut extent = chain(loops, dst, &mut walk, target, |i| {
+        let further = through && i + 1 < loops.len();
+        !further && Some(i) != across && (fits(&loops[i]) || Some(i) == tiles)
+    });
     let way = |l: &Loop| match fits(l) {
         false => 0,
         true if block => l.step[2].abs(),
