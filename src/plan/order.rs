@@ -6,8 +6,7 @@
 //! where the source runs across segments, blocks of segments are made together, so that the source too is read in
 //! whole lines and long runs.
 //!
-//! - Elements that are whole aligned pieces on both sides (a row of a face, a stick) go from source to destination at
-//!   once, the segments of a block one after the other. The source of a block stays in L2 meanwhile.
+//! - Elements that are whole aligned pieces (a row of a face, a stick) go from source to destination at once.
 //! - All others (transposes, conversions, ragged rows) are assembled in L1, a block at a time, and written from there.
 
 use super::nest::{Gather, InPlace, Leaf, Loop, Nest};
@@ -67,7 +66,7 @@ pub(crate) struct Walk {
     pub(crate) packed: Vec<i64>,
     /// The first loop of those that step inside of a segment.
     pub(crate) segment: usize,
-    /// Bytes from what is read to what is fetched meanwhile, where elements go at once; 0 for nothing.
+    /// Bytes from what is read to what is fetched meanwhile, where elements go at once; 0 where it is for the block to say.
     pub(crate) ahead: i64,
 }
 
@@ -118,6 +117,11 @@ fn by_source(loops: &[Loop]) -> Vec<usize> {
     order
 }
 
+/// Whether a loop is for a kernel: one from unit to unit is not, for units are looked up.
+fn fits(l: &Loop) -> bool {
+    l.step[0] == 0 && l.step[3] == 0
+}
+
 /// A fill is runs of bytes: the innermost loop is the run, the next one the rows of a call.
 fn fill(loops: &[Loop], dst: &Side, mut walk: Walk) -> Walk {
     let Some(last) = loops.len().checked_sub(1) else { return walk };
@@ -164,10 +168,6 @@ fn direct(loops: &[Loop], src: &Side, op: Op) -> bool {
 
 /// The walk of elements that go at once.
 fn pieces(loops: &mut Vec<Loop>, dst: &Side) -> Walk {
-    // A loop from unit to unit is not for a kernel, for units are looked up.
-    fn fits(l: &Loop) -> bool {
-        l.step[0] == 0 && l.step[3] == 0
-    }
     let mut walk = Walk::new(loops);
     let extent = chain(loops, dst, &mut walk, SEGMENT, |i| fits(&loops[i]));
     // What lies a page apart is a run of its own.
@@ -276,7 +276,7 @@ fn between(loops: &[Loop], walk: &Walk, way: impl Fn(&Loop) -> i64) -> Vec<usize
 fn assembled(loops: &[Loop], src: &Side, dst: &Side, op: Op, mut walk: Walk) -> (Walk, i64) {
     let near = op.source_size() as i64;
     let block = src.codec.is_some();
-    let fits = |l: &Loop| l.step[0] == 0 && l.step[3] == 0 && !(block && l.step[1] != 0);
+    let fits = |l: &Loop| self::fits(l) && !(block && l.step[1] != 0);
     let contiguous = |l: &Loop| if block { l.step[2] == 1 } else { l.step[1] == near };
     let grain = dst.grain as i64;
     walk.order = by_source(loops);
@@ -285,7 +285,7 @@ fn assembled(loops: &[Loop], src: &Side, dst: &Side, op: Op, mut walk: Walk) -> 
     let runs = loops.last().is_some_and(|l| contiguous(l) && l.n as i64 * near >= 16);
     let across = (0..loops.len()).rev().find(|&i| !runs && fits(&loops[i]) && contiguous(&loops[i]));
     // One kernel call unpacks the tiles of a row, as many as have room with all of their rows.
-    let tile = |l: &Loop| block && l.step[0] == 0 && l.step[3] == 0 && l.step[1] > 0 && l.step[2] == 0;
+    let tile = |l: &Loop| block && self::fits(l) && l.step[1] > 0 && l.step[2] == 0;
     walk.tiles = (0..loops.len()).rev().find(|&i| tile(&loops[i]));
     let rows = src.codec.map_or(1, |c| c.tile().rows() as i64);
     let through = matches!(op, Op::Copy(_)) && runs && loops[loops.len() - 1].n as i64 * near >= ASSEMBLED;
@@ -350,7 +350,7 @@ fn cached(loops: &[Loop], src: &Side, mut walk: Walk) -> Walk {
     walk.blocks.fill(1);
     kernel.into_iter().flatten().for_each(|i| walk.blocks[i] = loops[i].n);
     // Unpacking takes no other loops.
-    let takes = |&&i: &&usize| src.codec.is_none() && loops[i].step[0] == 0 && loops[i].step[3] == 0;
+    let takes = |&&i: &&usize| src.codec.is_none() && fits(&loops[i]);
     walk.order.iter().rev().take_while(takes).for_each(|&i| walk.blocks[i] = loops[i].n);
     walk
 }

@@ -28,8 +28,7 @@ pub(super) struct Calls<'p> {
 impl<'p> Calls<'p> {
     pub(super) fn new(plan: &'p Plan, nest: &'p Nest, size: [u64; MAX_LOOPS]) -> Calls<'p> {
         let walk = &nest.walk;
-        let packed = walk.assembled;
-        let steps = |i: usize| if packed { walk.packed[i] } else { nest.loops[i].step[4] };
+        let steps = |i: usize| step(nest, i);
         let pick = |i: Option<usize>| i.map_or((1, [0; 6], 0), |i| (size[i], nest.loops[i].step, steps(i)));
         let mut around = [Around::default(); MAX_AROUND];
         let mut taken = 0;
@@ -51,7 +50,7 @@ impl<'p> Calls<'p> {
             }
         }
         let (rows, cols, tiles) = (pick(walk.rows), pick(walk.cols), pick(walk.tiles));
-        // What is read as it lies needs no fetching ahead, unless the rows of a range of the destination lie apart.
+        // What is read as it lies is fetched by the processor itself; where runs lie apart, the fourth from here is fetched.
         let run = nest.loops.last().map_or(0, |run| run.n as i64 * run.step[1]);
         let next =
             walk.within.iter().rev().skip(1).find(|&&i| size[i] > 1).map_or(0, |&i| nest.loops[i].step[1]);
@@ -83,13 +82,8 @@ impl<'p> Calls<'p> {
             let more = self.outside[..self.left].iter().any(|&i| {
                 turn[i] += 1;
                 let by = if turn[i] < self.size[i] { 1 } else { 1 - turn[i] as i64 };
-                let step = if self.nest.walk.assembled {
-                    self.nest.walk.packed[i]
-                } else {
-                    self.nest.loops[i].step[4]
-                };
                 at = advance(at, self.nest.loops[i].step, by);
-                to += step * by;
+                to += step(self.nest, i) * by;
                 turn[i] %= self.size[i];
                 by == 1
             });
@@ -145,6 +139,11 @@ impl<'p> Calls<'p> {
             }
         }
     }
+}
+
+/// How far a loop steps in the destination of calls: in the block, where one is assembled.
+fn step(nest: &Nest, i: usize) -> i64 {
+    if nest.walk.assembled { nest.walk.packed[i] } else { nest.loops[i].step[4] }
 }
 
 /// What kernel calls leave to later ones. It is made on the stack when it is first needed, for to clear it costs as much as
