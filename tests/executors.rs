@@ -253,6 +253,15 @@ fn owners(tensor: &Tensor, layout: &Layout) {
     }
 }
 
+/// A map that no product of staircases describes, so that each element is a move of its own to its tile.
+#[test]
+fn a_map_followed_element_by_element() {
+    let tensor = Tensor { shape: vec![4, 16, 31], dtype: DType::F32 };
+    let text = "#ttcore.metal_layout<(d0, d1, d2) -> (d0 floordiv 2, d0 * 16 + d1 + d2 * 65), zero, <2x4>, \
+                memref<1x32x!ttcore.tile<16x16, bfp_bf4>, #ttcore.memory_space<l1>>>";
+    round_trip(&tensor, &text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap());
+}
+
 /// Tensors large enough to be handed out to threads, and to be streamed past the caches in part.
 #[test]
 fn large_tensors_are_split() {

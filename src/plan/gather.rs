@@ -4,11 +4,14 @@
 //! group of dimensions apart until any two of them reach the same tiles by the same loops, or no tile in
 //! common; [`tiles`] puts together those that reach the same.
 
-use super::lower::{limit, simplify};
+use super::lower::{MAX_NESTS, limit, simplify};
 use super::nest::{Both, Gather, Leaf, Loop, Nest, dst, src};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::layout::stair::{Piece, add, scale};
+
+/// The most moves that [`align`] may look at, most of them at several depths, for the few that remain.
+const MAX_LOOKED_AT: usize = 16 * MAX_NESTS;
 
 /// A piece with its loops from tile to tile apart from those inside of one.
 #[derive(Debug, Clone)]
@@ -87,6 +90,14 @@ struct Aligner<'a> {
 }
 
 impl Aligner<'_> {
+    fn look_at(&mut self, moves: usize) -> Result<()> {
+        self.work += moves;
+        if self.work > MAX_LOOKED_AT {
+            return Err(Error::TooComplex { what: "the alignment of tiles".into(), cap: MAX_LOOKED_AT });
+        }
+        limit(self.out.len())
+    }
+
     fn start(&self, m: &Move) -> i64 {
         self.layout.linear(dst(m.at))
     }
@@ -116,8 +127,7 @@ impl Aligner<'_> {
     /// Aligns moves whose ranges of tiles meet: turn by turn of their greatest step, once for each range of
     /// turns that look alike.
     fn align_meeting(&mut self, moves: Vec<Move>, depth: usize) -> Result<()> {
-        self.work += moves.len();
-        limit(self.work)?;
+        self.look_at(moves.len())?;
         let alike = |a: &Move, b: &Move| {
             let loops = |m: &Move| m.outer[depth..].iter().map(|l| (l.n, l.dst())).collect::<Vec<_>>();
             dst(a.at)[..2] == dst(b.at)[..2] && loops(a) == loops(b)
@@ -159,8 +169,7 @@ impl Aligner<'_> {
         let mut turns = Vec::new();
         let mut queue = moves;
         while let Some(mut m) = queue.pop() {
-            self.work += 1;
-            limit(self.work)?;
+            self.look_at(1)?;
             let (first, phase) = ((self.start(&m) - lo) / period, (self.start(&m) - lo) % period);
             if phase + self.extent(&m.outer[depth..]) <= period {
                 turns.push(Turns { first, n: 1, step: [0; 6], body: m });
