@@ -11,8 +11,9 @@
 
 use crate::block::Rounding;
 use crate::lane::Peak;
+use crate::mem::Arrays;
 use crate::number::{exp2, with_sign};
-use crate::pack::{Codes, Encode, Exponents, Groups, Peaks};
+use crate::pack::{Encode, Walk};
 use crate::unpack::Decode;
 
 /// Elements that share one exponent: a row of a face.
@@ -155,114 +156,141 @@ impl<const SEARCH: bool> Encode for BfpEncode<SEARCH> {
     }
 
     #[inline(always)]
-    fn scale(&self, exponent: u32) -> (u8, f32, bool) {
+    fn shared(&self, exponent: u32) -> (u8, bool) {
         let shared = exponent.saturating_sub(if self.bfp.narrow { 112 } else { 0 });
         // A search also needs the exponent below.
         let least = 24 + u32::from(SEARCH);
-        let regular = exponent.wrapping_sub(least) <= 254 - least;
-        let factor = if regular { 277_u32.wrapping_sub(exponent) << 23 } else { 0 };
-        (shared as u8, f32::from_bits(factor), regular | (exponent == 0))
+        (shared as u8, (exponent.wrapping_sub(least) <= 254 - least) | (exponent == 0))
+    }
+
+    /// For exponent 0 it is about -2^-106, and any subnormal times that rounds to 0.
+    #[inline(always)]
+    fn factor(&self, exponent: u32) -> f32 {
+        f32::from_bits(277_u32.wrapping_sub(exponent) << 23)
     }
 
     #[inline(always)]
-    fn search<'a, L: Peak<N>, const N: usize>(
+    fn search<L: Peak<N>, const N: usize>(
         &self,
-        group: impl Fn(usize) -> &'a [[u8; N]; GROUP],
-        peaks: &Peaks,
-        exponents: &mut Exponents,
+        groups: &Arrays<'_, N, GROUP>,
+        peaks: &[u16],
+        exponents: &mut [u32],
     ) {
         match (self.rounding, self.truncates) {
             (Rounding::Host, true) => {
-                self.lower::<L, N>(group, peaks, exponents, |x| self.even(x, f32::trunc))
+                self.lower::<L, N>(groups, peaks, exponents, |x| self.even(x, f32::trunc))
             }
             (Rounding::Host, false) => {
-                self.lower::<L, N>(group, peaks, exponents, |x| self.even(x, |x| x as i32 as f32))
+                self.lower::<L, N>(groups, peaks, exponents, |x| self.even(x, |x| x as i32 as f32))
             }
-            (_, true) => self.lower::<L, N>(group, peaks, exponents, |x| self.down(x, f32::trunc)),
-            (_, false) => self.lower::<L, N>(group, peaks, exponents, |x| self.down(x, |x| x as i32 as f32)),
+            (_, true) => self.lower::<L, N>(groups, peaks, exponents, |x| self.down(x, f32::trunc)),
+            (_, false) => self.lower::<L, N>(groups, peaks, exponents, |x| self.down(x, |x| x as i32 as f32)),
         }
     }
 
-    /// With their sign, as i8.
+    /// With their sign, as i16.
     #[inline(always)]
-    fn codes<L: Peak<N>, const N: usize>(
-        &self,
-        groups: &Groups<'_, N>,
-        factors: &[f32; 8],
-        codes: &mut Codes,
-    ) {
+    fn walk<L: Peak<N>, const N: usize>(&self, walk: Walk<'_, N>) {
+        let anchor = self.anchor();
         match (self.rounding, self.truncates) {
             // No bit that counts is lost: one beyond the last of 11 bits is far below half a place of the code.
-            (Rounding::Host, true) if L::SHORT => {
-                self.nearest::<L, N>(groups, factors, codes, |x, factor, anchor| x.mul_add(factor, anchor))
-            }
-            (Rounding::Host, false) if L::SHORT => {
-                self.nearest::<L, N>(groups, factors, codes, |x, factor, anchor| x * factor + anchor)
-            }
-            (Rounding::Host, true) => self
-                .nearest::<L, N>(groups, factors, codes, |x, factor, anchor| (x * factor).trunc() + anchor),
-            (Rounding::Host, false) => self.nearest::<L, N>(groups, factors, codes, |x, factor, anchor| {
-                (x * factor) as i32 as f32 + anchor
-            }),
-            (_, true) => self.cut::<L, N>(groups, factors, codes, f32::trunc),
-            (_, false) => self.cut::<L, N>(groups, factors, codes, |x| x as i32 as f32),
+            (Rounding::Host, true) if L::SHORT => walk.each::<Self, L>(
+                self,
+                #[inline(always)]
+                |group, factor| {
+                    L::multiples(
+                        group,
+                        #[inline(always)]
+                        |x| x.mul_add(factor, anchor),
+                    )
+                },
+            ),
+            (Rounding::Host, false) if L::SHORT => walk.each::<Self, L>(
+                self,
+                #[inline(always)]
+                |group, factor| {
+                    L::multiples(
+                        group,
+                        #[inline(always)]
+                        |x| x * factor + anchor,
+                    )
+                },
+            ),
+            (Rounding::Host, true) => walk.each::<Self, L>(
+                self,
+                #[inline(always)]
+                |group, factor| {
+                    L::multiples(
+                        group,
+                        #[inline(always)]
+                        |x| (x * factor).trunc() + anchor,
+                    )
+                },
+            ),
+            (Rounding::Host, false) => walk.each::<Self, L>(
+                self,
+                #[inline(always)]
+                |group, factor| {
+                    L::multiples(
+                        group,
+                        #[inline(always)]
+                        |x| (x * factor) as i32 as f32 + anchor,
+                    )
+                },
+            ),
+            (_, true) => walk.each::<Self, L>(
+                self,
+                #[inline(always)]
+                |group, factor| self.cut::<L, N>(group, factor, f32::trunc),
+            ),
+            (_, false) => walk.each::<Self, L>(
+                self,
+                #[inline(always)]
+                |group, factor| self.cut::<L, N>(group, factor, |x| x as i32 as f32),
+            ),
         }
     }
 
     #[inline(always)]
-    fn finish(&self, code: u8) -> u8 {
-        let signed = code as i8;
-        signed.unsigned_abs().min(self.bfp.largest() as u8) | (signed >> 7) as u8 & 1 << self.bfp.magnitude
+    fn finish(&self, code: u16) -> u8 {
+        let largest = self.bfp.largest() as i8;
+        let signed = (code as i16).clamp(-128, 127) as i8;
+        let signed = signed.max(-largest).min(largest);
+        let sign = 1_u8 << self.bfp.magnitude;
+        if signed < 0 { sign.wrapping_sub(signed as u8) } else { signed as u8 }
     }
 
     #[cold]
     #[inline(never)]
-    fn by_the_rule(&self, values: &[f32], codes: &mut [u8]) -> u8 {
-        let shared = self.bfp.pack(values, codes, self.rounding, SEARCH);
-        for code in codes {
-            let magnitude = *code & self.bfp.largest() as u8;
-            *code = if *code == magnitude { magnitude } else { magnitude.wrapping_neg() };
+    fn by_the_rule(&self, values: &[f32], codes: &mut [u16]) -> u8 {
+        let mut bytes = [0; GROUP];
+        let shared = self.bfp.pack(values, &mut bytes, self.rounding, SEARCH);
+        for (code, byte) in codes.iter_mut().zip(bytes) {
+            let magnitude = u16::from(byte) & self.bfp.largest() as u16;
+            *code = if u16::from(byte) == magnitude { magnitude } else { magnitude.wrapping_neg() };
         }
         shared
     }
 }
 
 impl<const SEARCH: bool> BfpEncode<SEARCH> {
-    /// Ties to even.
-    #[inline(always)]
-    fn nearest<L: Peak<N>, const N: usize>(
-        &self,
-        groups: &Groups<'_, N>,
-        factors: &[f32; 8],
-        codes: &mut Codes,
-        sum: impl Fn(f32, f32, f32) -> f32,
-    ) {
-        let anchor = self.anchor();
-        for ((codes, group), factor) in codes.iter_mut().zip(groups).zip(factors) {
-            *codes = L::multiples(group, anchor, |x| sum(x, *factor, anchor));
-        }
-    }
-
     /// To 7 bits, the bits below cut off (after half a place was added, on the device), and then to the format's width.
     #[inline(always)]
     fn cut<L: Peak<N>, const N: usize>(
         &self,
-        groups: &Groups<'_, N>,
-        factors: &[f32; 8],
-        codes: &mut Codes,
+        group: &[[u8; N]; GROUP],
+        factor: f32,
         trunc: impl Fn(f32) -> f32,
-    ) {
-        for ((out, group), factor) in codes.iter_mut().zip(groups).zip(factors) {
-            let mut codes = [0; GROUP];
-            for (code, x) in codes.iter_mut().zip(*group) {
-                let bits = L::widen(*x);
-                let count = self.cut_magnitude(f32::from_bits(bits & !(1 << 31)) * factor, &trunc);
-                let magnitude = (count + 8_388_608.0).to_bits();
-                let sign = (bits as i32 >> 31) as u32;
-                *code = ((magnitude ^ sign).wrapping_sub(sign)) as u8;
-            }
-            *out = codes;
+    ) -> [u16; GROUP] {
+        let mut codes = [0; GROUP];
+        for (code, x) in codes.iter_mut().zip(group) {
+            let bits = L::widen(*x);
+            let count = self.cut_magnitude(f32::from_bits(bits & !(1 << 31)) * factor, &trunc);
+            let magnitude = (count + 8_388_608.0).to_bits();
+            let sign = (bits as i32 >> 31) as u32;
+            *code = (magnitude ^ sign).wrapping_sub(sign) as u16;
         }
+        codes
     }
 
     /// 1.5 * 2^40 for m = 7, with the last place at 2^(24 - m).
@@ -295,14 +323,13 @@ impl<const SEARCH: bool> BfpEncode<SEARCH> {
     /// that are no larger than s, or than s / 2 if rounded to nearest, but for elements that saturate, which are far worse below.
     /// So the lower exponent loses from p = 1 + 7/2 s, or 1 + 3/2 s.
     #[inline(always)]
-    fn lower<'a, L: Peak<N>, const N: usize>(
+    fn lower<L: Peak<N>, const N: usize>(
         &self,
-        group: impl Fn(usize) -> &'a [[u8; N]; GROUP],
-        peaks: &Peaks,
-        exponents: &mut Exponents,
+        groups: &Arrays<'_, N, GROUP>,
+        peaks: &[u16],
+        exponents: &mut [u32],
         multiple: impl Fn(f32) -> f32,
     ) {
-        let exponents = exponents.as_flattened_mut();
         // In units of the last of the peak's 7 bits, the rest of which is cut off. One more makes up for the bits that
         // elements lose before they are rounded.
         let halves = if self.rounding == Rounding::Host { 3 } else { 7 };
@@ -310,7 +337,7 @@ impl<const SEARCH: bool> BfpEncode<SEARCH> {
         // A list is made without branches, which no processor could foresee.
         let mut candidates = [0; 64];
         let mut count = 0;
-        for (g, (&peak, exponent)) in peaks.as_flattened().iter().zip(&*exponents).enumerate() {
+        for (g, (&peak, exponent)) in peaks.iter().zip(&*exponents).enumerate() {
             let candidate = ((L::upper(peak) & 127) < hopeless) & (exponent.wrapping_sub(25) <= 254 - 25);
             candidates[count & 63] = g;
             count += usize::from(candidate);
@@ -318,7 +345,7 @@ impl<const SEARCH: bool> BfpEncode<SEARCH> {
         for &g in &candidates[..count] {
             let g = g & 63;
             let factor = f32::from_bits((277 - exponents[g]) << 23);
-            exponents[g] -= u32::from(better_below::<L, N>(group(g), factor, &multiple));
+            exponents[g] -= u32::from(better_below::<L, N>(groups.get(g), factor, &multiple));
         }
     }
 

@@ -5,7 +5,7 @@
 
 use std::mem::MaybeUninit;
 
-use wide::{i16x8, u32x4, u64x2};
+use wide::{i16x8, u32x4};
 
 /// A format of `N` bytes an element, little-endian.
 pub(crate) trait Lane<const N: usize> {
@@ -29,9 +29,12 @@ pub(crate) trait Lane<const N: usize> {
 
 /// A lane of which block formats are packed, 16 elements at a time.
 pub(crate) trait Peak<const N: usize>: Lane<N> {
-    /// Four pairs of numbers, none negative: the largest of the firsts is the upper 16 bits of the largest magnitude in
-    /// `a`, the largest of the seconds that in `b`.
-    fn peaks(a: &[[u8; N]; 16], b: &[[u8; N]; 16]) -> i16x8;
+    /// Whether a group's codes are made as soon as its peak is found. The other way, one tile behind, is for arithmetic that
+    /// takes longer than to load each group twice.
+    const AT_ONCE: bool = false;
+
+    /// The upper 16 bits of the largest magnitude of a group.
+    fn peak(group: &[[u8; N]; 16]) -> u16;
 
     /// The upper 16 bits, as binary32, of a magnitude with these upper 16 bits.
     fn upper(peak: u16) -> u32;
@@ -42,35 +45,32 @@ pub(crate) trait Peak<const N: usize>: Lane<N> {
         Self::upper(peak) >> 7
     }
 
-    /// Each element rounded to a multiple of the last place of `anchor` by `sum`, which adds the element, scaled, to the anchor:
-    /// how many, as i8, saturating. `anchor` is 1.5 times a power of two; beyond half of that, the result means nothing.
+    /// Each element rounded to a multiple of the last place of an anchor by `sum`, which adds the element, scaled, to the
+    /// anchor: how many, as i16. The anchor is 1.5 times a power of two, so its low bits are 0; from 2^15 places on the
+    /// result means nothing.
     #[inline(always)]
-    fn multiples(group: &[[u8; N]; 16], anchor: f32, sum: impl Fn(f32) -> f32) -> [u8; 16] {
+    fn multiples(group: &[[u8; N]; 16], sum: impl Fn(f32) -> f32) -> [u16; 16] {
         let mut multiples = [0; 16];
         for (multiple, x) in multiples.iter_mut().zip(group) {
-            let sum = sum(f32::from_bits(Self::widen(*x)));
-            let count = sum.to_bits() as i32 - anchor.to_bits() as i32;
-            *multiple = count.clamp(-128, 127) as u8;
+            *multiple = sum(f32::from_bits(Self::widen(*x))).to_bits() as u16;
         }
         multiples
     }
 }
 
-/// The largest of each of eight groups, from those of pairs.
+/// The largest lane of numbers that are not negative. Compilers know these steps, and have one instruction for them
+/// where the processor has.
 #[inline(always)]
-pub(crate) fn largest(pairs: [i16x8; 4]) -> [u16; 8] {
-    // Unpacking two vectors puts their lanes side by side; the larger ones are half as many.
-    let two = |a: i16x8, b: i16x8| -> i16x8 {
-        let (a, b): (u32x4, u32x4) = (bytemuck::cast(a), bytemuck::cast(b));
-        let (low, high) = (a.unpack_lo(b), a.unpack_hi(b));
-        bytemuck::cast::<_, i16x8>(low).max(bytemuck::cast(high))
-    };
-    let four = |a: i16x8, b: i16x8| -> i16x8 {
-        let (a, b): (u64x2, u64x2) = (bytemuck::cast(a), bytemuck::cast(b));
-        let (low, high) = (a.unpack_lo(b), a.unpack_hi(b));
-        bytemuck::cast::<_, i16x8>(low).max(bytemuck::cast(high))
-    };
-    bytemuck::cast(four(two(pairs[0], pairs[1]), two(pairs[2], pairs[3])))
+fn largest(mut numbers: i16x8) -> u16 {
+    for half in [4, 2, 1] {
+        let lanes = numbers.to_array();
+        let mut upper = lanes;
+        for (lane, upper) in upper.iter_mut().enumerate() {
+            *upper = lanes[(lane + half) % 8];
+        }
+        numbers = numbers.max(upper.into());
+    }
+    numbers.to_array()[0] as u16
 }
 
 pub(crate) struct F32;
@@ -168,19 +168,20 @@ impl Lane<2> for Sen169 {
     }
 }
 
-/// Words without their signs, those of `a` and `b` side by side.
-const MAGNITUDES: u32 = 0x7FFF_7FFF;
-const UPPER: u32 = 0xFFFF_0000;
-
 impl Peak<4> for F32 {
     #[inline(always)]
-    fn peaks(a: &[[u8; 4]; 16], b: &[[u8; 4]; 16]) -> i16x8 {
+    fn peak(group: &[[u8; 4]; 16]) -> u16 {
         let mut words = [0; 16];
-        for ((word, a), b) in words.iter_mut().zip(a).zip(b) {
-            *word = (Self::widen(*a) >> 16 | Self::widen(*b) & UPPER) & MAGNITUDES;
+        for (word, x) in words.iter_mut().zip(group) {
+            *word = Self::widen(*x);
         }
-        let [a, b, c, d]: [i16x8; 4] = bytemuck::cast(words);
-        a.max(b).max(c.max(d))
+        let upper = u32x4::splat(0x7FFF_0000);
+        let [a, b, c, d]: [u32x4; 4] = bytemuck::cast(words);
+        let max = |a: u32x4, b: u32x4| -> u32x4 {
+            let (a, b): (i16x8, i16x8) = (bytemuck::cast(a & upper), bytemuck::cast(b & upper));
+            bytemuck::cast(a.max(b))
+        };
+        largest(bytemuck::cast(max(a, b) | max(c, d) >> 16))
     }
 
     #[inline(always)]
@@ -190,9 +191,11 @@ impl Peak<4> for F32 {
 }
 
 impl Peak<2> for Bf16 {
+    const AT_ONCE: bool = true;
+
     #[inline(always)]
-    fn peaks(a: &[[u8; 2]; 16], b: &[[u8; 2]; 16]) -> i16x8 {
-        peaks_of_words(a, b)
+    fn peak(group: &[[u8; 2]; 16]) -> u16 {
+        peak_of_words(group)
     }
 
     #[inline(always)]
@@ -202,26 +205,23 @@ impl Peak<2> for Bf16 {
 
     /// Two elements at a time, which stay in one 32-bit lane: no vector has to be widened or narrowed.
     #[inline(always)]
-    fn multiples(group: &[[u8; 2]; 16], _: f32, sum: impl Fn(f32) -> f32) -> [u8; 16] {
+    fn multiples(group: &[[u8; 2]; 16], sum: impl Fn(f32) -> f32) -> [u16; 16] {
+        const UPPER: u32 = 0xFFFF_0000;
         let sum = |bits: u32| sum(f32::from_bits(bits)).to_bits();
-        let mut words = pairs(group);
-        for word in &mut words {
-            // The lowest 16 bits of the anchor are 0.
-            *word = sum(*word << 16) & !UPPER | sum(*word & UPPER) << 16;
+        let mut words = [0; 8];
+        for (word, bytes) in words.iter_mut().zip(group.as_flattened().as_chunks().0) {
+            let pair = u32::from_le_bytes(*bytes);
+            let both = sum(pair << 16) & !UPPER | sum(pair & UPPER) << 16;
+            *word = if cfg!(target_endian = "little") { both } else { both.rotate_left(16) };
         }
-        let words: [i16; 16] = bytemuck::cast(words);
-        let mut multiples = [0; 16];
-        for (multiple, count) in multiples.iter_mut().zip(words) {
-            *multiple = count.clamp(-128, 127) as u8;
-        }
-        multiples
+        bytemuck::cast(words)
     }
 }
 
 impl Peak<2> for F16 {
     #[inline(always)]
-    fn peaks(a: &[[u8; 2]; 16], b: &[[u8; 2]; 16]) -> i16x8 {
-        peaks_of_words(a, b)
+    fn peak(group: &[[u8; 2]; 16]) -> u16 {
+        peak_of_words(group)
     }
 
     #[inline(always)]
@@ -231,24 +231,14 @@ impl Peak<2> for F16 {
 }
 
 #[inline(always)]
-fn peaks_of_words(a: &[[u8; 2]; 16], b: &[[u8; 2]; 16]) -> i16x8 {
-    let (mut lower, mut upper) = ([0; 8], [0; 8]);
-    for (((lower, upper), a), b) in lower.iter_mut().zip(&mut upper).zip(pairs(a)).zip(pairs(b)) {
-        *lower = (a & !UPPER | b << 16) & MAGNITUDES;
-        *upper = (a >> 16 | b & UPPER) & MAGNITUDES;
+fn peak_of_words(group: &[[u8; 2]; 16]) -> u16 {
+    let magnitude = i16x8::splat(0x7FFF);
+    let mut words = [0; 16];
+    for (word, x) in words.iter_mut().zip(group) {
+        *word = i16::from_le_bytes(*x);
     }
-    let ([a, b], [c, d]): ([i16x8; 2], [i16x8; 2]) = (bytemuck::cast(lower), bytemuck::cast(upper));
-    a.max(b).max(c.max(d))
-}
-
-/// Two elements a number, the first in the lower half.
-#[inline(always)]
-fn pairs(group: &[[u8; 2]; 16]) -> [u32; 8] {
-    let mut pairs = [0; 8];
-    for (pair, bytes) in pairs.iter_mut().zip(group.as_flattened().as_chunks().0) {
-        *pair = u32::from_le_bytes(*bytes);
-    }
-    pairs
+    let [a, b]: [i16x8; 2] = bytemuck::cast(words);
+    largest((a & magnitude).max(b & magnitude))
 }
 
 /// Converts elements that lie one after another on both sides.

@@ -381,22 +381,22 @@ impl<'a> Moves<'a> {
     }
 }
 
-/// Where 64 arrays of `M` elements of `N` bytes begin, counted from a byte that is named later; eight make a row.
+/// Where 64 arrays of `M` elements of `N` bytes begin, counted from a byte that is named later.
 ///
 /// Fact M3, cited below: every place lies in `lowest..=highest`.
 pub(crate) struct Places<const N: usize, const M: usize> {
-    rows: [[isize; 8]; 8],
+    places: [isize; 64],
     lowest: isize,
     highest: isize,
 }
 
 impl<const N: usize, const M: usize> Places<N, M> {
-    pub(crate) fn new(rows: [[isize; 8]; 8]) -> Places<N, M> {
+    pub(crate) fn new(places: [isize; 64]) -> Places<N, M> {
         let (mut lowest, mut highest) = (isize::MAX, isize::MIN);
-        for &place in rows.as_flattened() {
+        for place in places {
             (lowest, highest) = (lowest.min(place), highest.max(place));
         }
-        Places { rows, lowest, highest }
+        Places { places, lowest, highest }
     }
 
     /// The arrays, counted from byte `at`.
@@ -428,28 +428,54 @@ pub(crate) struct Arrays<'a, const N: usize, const M: usize> {
 }
 
 impl<'a, const N: usize, const M: usize> Arrays<'a, N, M> {
-    /// The arrays of a row.
+    /// One of the arrays.
     #[inline(always)]
-    pub(crate) fn row(&self, row: usize) -> [&'a [[u8; N]; M]; 8] {
-        let mut arrays = [&[[0; N]; M]; 8];
-        for (array, &place) in arrays.iter_mut().zip(&self.places.rows[row]) {
-            // SAFETY: M4; an array of bytes has no alignment, and the borrow is that of the slice.
-            *array = unsafe { &*self.bytes.as_ptr().add(self.at).offset(place).cast() };
-        }
-        arrays
+    pub(crate) fn get(&self, index: usize) -> &'a [[u8; N]; M] {
+        // SAFETY: M4; an array of bytes has no alignment, and the borrow is that of the slice.
+        unsafe { &*self.bytes.as_ptr().wrapping_add(self.at).offset(self.places.places[index]).cast() }
     }
 
-    /// Asks L2 for the cache lines in which the arrays of a row begin. L1 could not keep them where they are a power of two
-    /// apart.
+    /// Some of the arrays of three slices, or of one slice at three bytes, side by side.
+    ///
+    /// # Panics
+    /// When they are not of the same places.
     #[inline(always)]
-    pub(crate) fn prefetch(&self, row: usize) {
-        for array in self.row(row) {
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            safe_arch::prefetch_t1(array);
-            #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-            let _ = array;
-        }
+    pub(crate) fn side_by_side(
+        [a, b, c]: [Self; 3],
+        of: Range<usize>,
+    ) -> impl Iterator<Item = [&'a [[u8; N]; M]; 3]> {
+        let places = a.places;
+        assert!(std::ptr::eq(places, b.places) && std::ptr::eq(places, c.places), "arrays of other places");
+        let start = |arrays: Self| arrays.bytes.as_ptr().wrapping_add(arrays.at);
+        let (a, b, c) = (start(a), start(b), start(c));
+        places.places[of].iter().map(
+            #[inline(always)]
+            // SAFETY: M4 of all three, whose places are the same; as in `groups`.
+            move |&place| unsafe {
+                [&*a.offset(place).cast(), &*b.offset(place).cast(), &*c.offset(place).cast()]
+            },
+        )
     }
+
+    /// Some of the arrays, in their order.
+    #[inline(always)]
+    pub(crate) fn groups(&self, of: Range<usize>) -> impl Iterator<Item = &'a [[u8; N]; M]> {
+        let start = self.bytes.as_ptr().wrapping_add(self.at);
+        self.places.places[of].iter().map(
+            #[inline(always)]
+            // SAFETY: M4; an array of bytes has no alignment, and the borrow is that of the slice.
+            move |&place| unsafe { &*start.offset(place).cast() },
+        )
+    }
+}
+
+/// Asks L2 for the cache line in which a value begins. L1 could not keep lines that are a power of two apart.
+#[inline(always)]
+pub(crate) fn prefetch_later<T>(value: &T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    safe_arch::prefetch_t1(value);
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = value;
 }
 
 /// Asks for the cache line of byte `at` (x86-64; nothing elsewhere), if the slice has that byte.
@@ -510,9 +536,12 @@ mod tests {
 
     fn begins(at: usize, last: isize) -> [u8; 8] {
         let bytes: Vec<u8> = (0..40).collect();
-        let mut rows = [[0; 8]; 8];
-        rows[7] = [0, 1, -3, 30, 5, 5, 0, last];
-        Places::<2, 3>::new(rows).from(&bytes, at).row(7).map(|array| array[0][0])
+        let mut places = [0; 64];
+        places[56..].copy_from_slice(&[0, 1, -3, 30, 5, 5, 0, last]);
+        let places = Places::<2, 3>::new(places);
+        let arrays = places.from(&bytes, at);
+        let firsts: Vec<u8> = arrays.groups(56..64).map(|array| array[0][0]).collect();
+        firsts.try_into().unwrap()
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::bfp::GROUP;
 use crate::block::BlockFormat;
 use crate::lane::{Lane, Peak};
 use crate::number::{Ties, exp2, finite_value, floor_log2, nearest, round_to_multiple, with_sign};
-use crate::pack::{Codes, Encode, Groups};
+use crate::pack::{Encode, Walk};
 use crate::unpack::Decode;
 
 /// Elements that share one scale: two rows of a face, as they are stored.
@@ -183,50 +183,61 @@ impl Encode for Vector {
     }
 
     #[inline(always)]
-    fn scale(&self, exponent: u32) -> (u8, f32, bool) {
-        let scale = exponent.saturating_sub(self.emax);
-        // 2^(127 - scale), subnormal for 254.
-        let factor = (254_u32.wrapping_sub(scale) << 23).max(1 << 22);
+    fn shared(&self, exponent: u32) -> (u8, bool) {
         // Exponent field 0 may be a block of zeros, whose scale is not that of subnormals.
-        (scale as u8, f32::from_bits(factor), exponent.wrapping_sub(1) < 254)
+        (exponent.saturating_sub(self.emax) as u8, exponent.wrapping_sub(1) < 254)
     }
 
-    /// Floats without what `position` says, integers as i8.
+    /// 2^(127 - scale), subnormal for 254.
     #[inline(always)]
-    fn codes<L: Peak<N>, const N: usize>(
-        &self,
-        groups: &Groups<'_, N>,
-        factors: &[f32; 8],
-        codes: &mut Codes,
-    ) {
-        let anchor = f32::from_bits((127 + 23 - self.fraction) << 23 | 1 << 22);
-        for ((codes, group), factor) in codes.iter_mut().zip(groups).zip(factors) {
-            *codes = if self.element.is_float() {
-                self.floats::<L, N>(group, *factor)
-            } else {
-                L::multiples(group, anchor, |x| x * factor + anchor)
-            };
-        }
+    fn factor(&self, exponent: u32) -> f32 {
+        let scale = exponent.saturating_sub(self.emax);
+        f32::from_bits((254_u32.wrapping_sub(scale) << 23).max(1 << 22))
     }
 
+    /// Floats without what `position` says, integers as i16.
     #[inline(always)]
-    fn finish(&self, code: u8) -> u8 {
+    fn walk<L: Peak<N>, const N: usize>(&self, walk: Walk<'_, N>) {
         if self.element.is_float() {
-            return code << self.position;
+            return walk.each::<Self, L>(
+                self,
+                #[inline(always)]
+                |group, factor| self.floats::<L, N>(group, factor),
+            );
+        }
+        let anchor = f32::from_bits((127 + 23 - self.fraction) << 23 | 1 << 22);
+        walk.each::<Self, L>(
+            self,
+            #[inline(always)]
+            |group, factor| {
+                L::multiples(
+                    group,
+                    #[inline(always)]
+                    |x| x * factor + anchor,
+                )
+            },
+        );
+    }
+
+    #[inline(always)]
+    fn finish(&self, code: u16) -> u8 {
+        if self.element.is_float() {
+            return (code as u8) << self.position;
         }
         let largest = self.largest as i8;
-        (code as i8).max(-largest).min(largest) as u8 & u8::MAX >> (8 - self.width)
+        let signed = (code as i16).clamp(-128, 127) as i8;
+        signed.max(-largest).min(largest) as u8 & u8::MAX >> (8 - self.width)
     }
 
     #[cold]
     #[inline(never)]
-    fn by_the_rule(&self, values: &[f32], codes: &mut [u8]) -> u8 {
-        let scale = self.element.pack(values, codes);
-        if !self.element.is_float() {
-            // With the sign in the bits above the code, too.
-            codes
-                .iter_mut()
-                .for_each(|code| *code = (((*code << (8 - self.width)) as i8) >> (8 - self.width)) as u8);
+    fn by_the_rule(&self, values: &[f32], codes: &mut [u16]) -> u8 {
+        let mut bytes = [0; BLOCK];
+        let scale = self.element.pack(values, &mut bytes);
+        for (code, byte) in codes.iter_mut().zip(bytes) {
+            // With the sign of integers in the bits above the code, too.
+            let above = if self.element.is_float() { 0 } else { 16 - self.width };
+            *code = ((u16::from(byte) << above) as i16 >> above) as u16;
         }
         scale
     }
@@ -234,7 +245,7 @@ impl Encode for Vector {
 
 impl Vector {
     #[inline(always)]
-    fn floats<L: Lane<N>, const N: usize>(&self, group: &[[u8; N]; GROUP], factor: f32) -> [u8; GROUP] {
+    fn floats<L: Lane<N>, const N: usize>(&self, group: &[[u8; N]; GROUP], factor: f32) -> [u16; GROUP] {
         let f = self.fraction;
         let (least, offset) = ((128 - self.bias) << 23, (128 - self.bias) << f);
         let mut codes = [0; GROUP];
@@ -247,7 +258,7 @@ impl Vector {
             // A normal multiple brings its hidden one along, which adds 1 to the exponent.
             let magnitude = (exponent >> (23 - f)).wrapping_add(multiple).wrapping_sub(offset);
             let sign = bits >> (32 - self.width) & 1 << (self.width - 1);
-            *code = (magnitude.min(self.largest) | sign) as u8;
+            *code = (magnitude.min(self.largest) | sign) as u16;
         }
         codes
     }

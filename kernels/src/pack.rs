@@ -7,12 +7,10 @@ use std::mem::MaybeUninit;
 use crate::bfp::GROUP;
 use crate::block::Rule;
 use crate::convert::read;
-use crate::lane::{Bf16, F16, F32, Lane, Peak, largest};
-use crate::mem::{Arrays, Places, as_uninit};
+use crate::lane::{Bf16, F16, F32, Lane, Peak};
+use crate::mem::{Arrays, Places, as_uninit, prefetch_later};
 use crate::window::turns_lie_inside;
 use crate::{BlockCodec, Isa, Kernels, Number, TileShape};
-
-use wide::i16x8;
 
 /// A row of tiles to pack: where their elements come from and where the packed tiles go.
 ///
@@ -138,46 +136,81 @@ pub(crate) trait Encode: Copy {
         bits
     }
 
-    /// The shared byte and the factor for elements of which the largest has this binary32 exponent field, and whether
-    /// the arithmetic holds there.
-    fn scale(&self, exponent: u32) -> (u8, f32, bool);
+    /// The shared byte for elements of which the largest has this binary32 exponent field, and whether the arithmetic
+    /// holds there.
+    fn shared(&self, exponent: u32) -> (u8, bool);
 
-    /// Replaces the exponents of a tile's groups, those of their largest magnitudes, by better ones.
+    /// The factor for such elements; any number where the arithmetic does not hold.
+    fn factor(&self, exponent: u32) -> f32;
+
+    /// Replaces the exponents of groups, those of their largest magnitudes (`peaks`), by better ones.
     #[inline(always)]
-    fn search<'a, L: Peak<N>, const N: usize>(
+    fn search<L: Peak<N>, const N: usize>(
         &self,
-        _group: impl Fn(usize) -> &'a [[u8; N]; GROUP],
-        _peaks: &Peaks,
-        _exponents: &mut Exponents,
+        _groups: &Arrays<'_, N, GROUP>,
+        _peaks: &[u16],
+        _exponents: &mut [u32],
     ) {
     }
 
-    /// The codes of groups with their factors, a byte each, as [`Encode::finish`] takes them.
-    fn codes<L: Peak<N>, const N: usize>(
-        &self,
-        groups: &Groups<'_, N>,
-        factors: &[f32; 8],
-        codes: &mut Codes,
-    );
+    /// Hands [`Walk::each`] what makes codes, as [`Encode::finish`] takes them, of a group and its factor.
+    fn walk<L: Peak<N>, const N: usize>(&self, walk: Walk<'_, N>);
 
     /// The code as it is stored, with nothing above it. A step of its own, because it is done in vectors of bytes.
-    fn finish(&self, code: u8) -> u8;
+    fn finish(&self, code: u16) -> u8;
 
     /// The scalar rule for all elements that share a byte: the byte, and their codes as [`Encode::finish`] takes them.
-    fn by_the_rule(&self, values: &[f32], codes: &mut [u8]) -> u8;
+    fn by_the_rule(&self, values: &[f32], codes: &mut [u16]) -> u8;
 }
 
-/// Eight groups of elements of `N` bytes.
-pub(crate) type Groups<'a, const N: usize> = [&'a [[u8; N]; GROUP]; 8];
+/// Most groups that a tile can have.
+const GROUPS: usize = TileShape::MAX_ELEMENTS / GROUP;
 
-/// What [`Peak::peaks`] finds in all groups of a tile.
-pub(crate) type Peaks = [[u16; 8]; ROWS];
+/// What becomes of the groups of a tile, and what is found out about those of the next one.
+pub(crate) struct Walk<'a, const N: usize> {
+    /// This tile, the next one, and one that comes later, to be prefetched.
+    tiles: [Arrays<'a, N, GROUP>; 3],
+    groups: usize,
+    /// Of this tile, unless its peaks are found here.
+    factors: &'a [f32; GROUPS],
+    codes: &'a mut [[u16; GROUP]; GROUPS],
+    /// Of the next tile, or of this one if they are found at once.
+    peaks: &'a mut [u16; GROUPS],
+}
 
-/// Of each group of a tile the binary32 exponent field.
-pub(crate) type Exponents = [[u32; 8]; ROWS];
+impl<const N: usize> Walk<'_, N> {
+    /// Makes the codes of all groups. Meanwhile it finds the peaks of the next tile, so that no group waits for its own;
+    /// or each group's own ([`Peak::AT_ONCE`]).
+    ///
+    /// For the compiler it must be one group at a time, as across groups it would gather elements. It unrolls no loop whose
+    /// length it does not know, and vectorises none that already has vectors in it.
+    #[inline(always)]
+    pub(crate) fn each<E: Encode, L: Peak<N>>(
+        self,
+        encode: &E,
+        codes: impl Fn(&[[u8; N]; GROUP], f32) -> [u16; GROUP],
+    ) {
+        let Walk { tiles, groups, factors, codes: out, peaks } = self;
+        let sources = Arrays::side_by_side(tiles, 0..groups).zip(&factors[..groups]);
+        for ((out, peak), ([here, next, ahead], factor)) in
+            out[..groups].iter_mut().zip(&mut peaks[..groups]).zip(sources)
+        {
+            prefetch_later(ahead);
+            if at_once::<E, L, N>() {
+                *peak = L::peak(here);
+                *out = codes(here, encode.factor(L::exponent(*peak)));
+            } else {
+                *peak = L::peak(next);
+                *out = codes(here, *factor);
+            }
+        }
+    }
+}
 
-/// The codes of eight groups.
-pub(crate) type Codes = [[u8; GROUP]; 8];
+/// Whether [`Walk::each`] itself finds the peaks of the groups whose codes it makes.
+const fn at_once<E: Encode, L: Peak<N>, const N: usize>() -> bool {
+    L::AT_ONCE && E::SHARING == 1 && !E::SEARCHES
+}
 
 /// Vector code where there is some, the rule for the rest.
 #[inline(always)]
@@ -229,11 +262,16 @@ fn in_place_tiles<E: Encode, L: Peak<N>, const N: usize>(mut on: Packing<'_>, en
     let (row, col) = ((args.rows, args.src_row), (args.cols, args.src_col));
     let follow = turns_lie_inside(on.src.len(), args.src_at, N, row, col, more);
     let last = args.tiles - 1 + if follow { AHEAD } else { 0 };
-    let mut codes = [[[0; GROUP]; 8]; ROWS];
+    let src = on.src;
+    let mut packer = Packer::<E, N>::new(encode, tile);
+    if !at_once::<E, L, N>() {
+        packer.start::<L>(places.from(src, on.at(0)));
+    }
     for t in 0..args.tiles {
-        let here = places.from(on.src, on.at(t));
-        let ahead = places.from(on.src, on.at((t + AHEAD).min(last)));
-        pack_tile::<E, L, N>(encode, here, ahead, tile, &mut codes, on.out(t));
+        let (next, ahead) = ((t + 1).min(args.tiles - 1), (t + AHEAD).min(last));
+        let tiles =
+            [places.from(src, on.at(t)), places.from(src, on.at(next)), places.from(src, on.at(ahead))];
+        packer.pack::<L>(tiles, on.out(t));
     }
 }
 
@@ -250,7 +288,7 @@ fn gathered_tiles<E: Encode>(mut on: Packing<'_>, encode: E) {
     };
     let mut scratch = [[0; 4]; TileShape::MAX_ELEMENTS];
     scratch.fill(args.pad.to_le_bytes());
-    let mut codes = [[[0; GROUP]; 8]; ROWS];
+    let mut packer = Packer::<E, 4>::new(encode, stored);
     for t in 0..args.tiles {
         let (src, at) = (on.src, on.at(t));
         for (r, line) in scratch.chunks_exact_mut(stored.cols()).take(rows).enumerate() {
@@ -273,7 +311,8 @@ fn gathered_tiles<E: Encode>(mut on: Packing<'_>, encode: E) {
             }
         }
         let here = places.from(scratch.as_flattened(), 0);
-        pack_tile::<E, F32, 4>(encode, here, here, stored, &mut codes, on.out(t));
+        packer.start::<F32>(here);
+        packer.pack::<F32>([here; 3], on.out(t));
     }
 }
 
@@ -292,18 +331,20 @@ fn gather<L: Lane<N>, const N: usize>(src: &[u8], at: usize, col: isize, line: &
     }
 }
 
-/// Most rows of eight groups that a tile can have.
-const ROWS: usize = TileShape::MAX_ELEMENTS / GROUP / 8;
-
 /// Where the groups of a tile begin, in storage order, for elements of `N` bytes in rows `row` bytes apart. What is
 /// beyond the last group repeats the first.
 #[inline(always)]
 fn places<const N: usize>(tile: TileShape, row: isize) -> Places<N, GROUP> {
-    let mut places = [[0; 8]; ROWS];
-    for r in 0..tile.rows() {
-        for c in (0..tile.cols()).step_by(GROUP) {
-            places.as_flattened_mut()[tile.slot(r, c) / GROUP] =
-                (r as isize).wrapping_mul(row).wrapping_add((c * N) as isize);
+    let mut places = [0; GROUPS];
+    // Face by face: a kernel may be called for a tile or two.
+    let across = tile.cols() / GROUP;
+    for (face, places) in
+        places.chunks_mut(tile.face_rows()).take(tile.elements() / GROUP / tile.face_rows()).enumerate()
+    {
+        let corner = (face / across * tile.face_rows()) as isize;
+        let corner = corner.wrapping_mul(row).wrapping_add((face % across * GROUP * N) as isize);
+        for (r, place) in places.iter_mut().enumerate() {
+            *place = (r as isize).wrapping_mul(row).wrapping_add(corner);
         }
     }
     Places::new(places)
@@ -312,112 +353,116 @@ fn places<const N: usize>(tile: TileShape, row: isize) -> Places<N, GROUP> {
 /// How many tiles ahead the source is prefetched, into L2. On 32 MiB of f32 3 are up to twice as fast as 1.
 const AHEAD: usize = 3;
 
-/// Packs one whole tile with contiguous columns, its groups in storage order; asks for the lines of the tile `ahead`
-/// meanwhile.
-///
-/// A band of groups at a time: first all their exponents, then, while they are in L1, all their codes, in `codes`; so none
-/// waits for its own exponent. The codes of the whole tile are finished at the end: a vector of them is wider than
-/// what was stored of a group, and loading it has to wait for the stores. Loops here, not `array::map` or `from_fn`: those may not be
-/// inlined, and then lose the level's instructions.
-#[inline(always)]
-fn pack_tile<E: Encode, L: Peak<N>, const N: usize>(
+/// Tiles of one shape with contiguous columns, and what is known of the one to be packed.
+struct Packer<E, const N: usize> {
     encode: E,
-    here: Arrays<'_, N, GROUP>,
-    ahead: Arrays<'_, N, GROUP>,
-    tile: TileShape,
-    codes: &mut [Codes; ROWS],
-    out: &mut [MaybeUninit<u8>],
-) {
-    let shares = tile.elements() / (GROUP * E::SHARING);
-    let (header, out) = out.split_at_mut(shares.next_multiple_of(16));
-    let (mut exponents, mut factors) = ([[0; 8]; ROWS], [[0.0; 8]; ROWS]);
-    let mut peaks = [[0; 8]; ROWS];
-    // Faces side by side take turns: rows of one that are a power of two apart fall into the same set of L1, which holds eight lines.
-    let order = if tile == TileShape::DEFAULT { [0, 2, 1, 3, 4, 6, 5, 7] } else { [0, 1, 2, 3, 4, 5, 6, 7] };
-    let rows = (tile.elements() / GROUP).div_ceil(8);
-    for band in order[..rows].chunks(if N == 4 && !E::SEARCHES { 2 } else { ROWS }) {
-        for &row in band {
-            let groups = here.row(row);
-            ahead.prefetch(row);
-            let mut pairs = [i16x8::ZERO; 4];
-            for (pair, [a, b]) in pairs.iter_mut().zip(groups.as_chunks().0) {
-                *pair = L::peaks(a, b);
-            }
-            peaks[row] = largest(pairs);
+    groups: usize,
+    peaks: [u16; GROUPS],
+    codes: [[u16; GROUP]; GROUPS],
+}
+
+impl<E: Encode, const N: usize> Packer<E, N> {
+    #[inline(always)]
+    fn new(encode: E, tile: TileShape) -> Packer<E, N> {
+        let groups = tile.elements() / GROUP;
+        Packer { encode, groups, peaks: [0; GROUPS], codes: [[0; GROUP]; GROUPS] }
+    }
+
+    /// Finds the peaks of the first tile.
+    #[inline(always)]
+    fn start<L: Peak<N>>(&mut self, tile: Arrays<'_, N, GROUP>) {
+        for (peak, group) in self.peaks[..self.groups].iter_mut().zip(tile.groups(0..self.groups)) {
+            *peak = L::peak(group);
         }
-        for &row in band {
-            for (exponent, &peak) in exponents[row].iter_mut().zip(&peaks[row]) {
-                *exponent = L::exponent(peak);
-            }
-            if E::SHARING == 2 {
-                for pair in exponents[row].as_chunks_mut::<2>().0 {
-                    *pair = [pair[0].max(pair[1]); 2];
-                }
+    }
+
+    /// Packs one tile, its groups in storage order, and finds the peaks of the next one; asks for the lines of the tile `ahead`
+    /// meanwhile.
+    ///
+    /// The codes of the whole tile are finished at the end: a vector of them is wider than what was stored of a group, and
+    /// loading it has to wait for the stores.
+    #[inline(always)]
+    fn pack<L: Peak<N>>(&mut self, tiles: [Arrays<'_, N, GROUP>; 3], out: &mut [MaybeUninit<u8>]) {
+        let Packer { encode, groups, ref mut peaks, ref mut codes } = *self;
+        let [here, ..] = tiles;
+        let mut exponents = [0; GROUPS];
+        if at_once::<E, L, N>() {
+            encode.walk::<L, N>(Walk { tiles, groups, factors: &[0.0; GROUPS], codes, peaks });
+        }
+        for (exponent, &peak) in exponents.iter_mut().zip(&*peaks) {
+            *exponent = L::exponent(peak);
+        }
+        if E::SHARING == 2 {
+            for pair in exponents.as_chunks_mut::<2>().0 {
+                *pair = [pair[0].max(pair[1]); 2];
             }
         }
         if E::SEARCHES {
-            encode.search::<L, N>(|g| here.row(g / 8)[g % 8], &peaks, &mut exponents);
+            encode.search::<L, N>(&here, &peaks[..groups], &mut exponents);
         }
-        for &row in band {
-            for (factor, &exponent) in factors[row].iter_mut().zip(&exponents[row]) {
-                *factor = encode.scale(exponent).1;
-            }
+        let mut factors = [0.0; GROUPS];
+        for (factor, &exponent) in factors.iter_mut().zip(&exponents) {
+            *factor = encode.factor(exponent);
         }
-        for &row in band {
-            encode.codes::<L, N>(&here.row(row), &factors[row], &mut codes[row]);
+        if !at_once::<E, L, N>() {
+            encode.walk::<L, N>(Walk { tiles, groups, factors: &factors, codes, peaks });
         }
-    }
 
-    // Of each group the byte that it shares.
-    let mut shared = [0; 8 * ROWS];
-    let mut all_hold = true;
-    for (shared, &exponent) in shared.iter_mut().zip(exponents.as_flattened()) {
-        let holds;
-        (*shared, _, holds) = encode.scale(exponent);
-        all_hold &= holds;
-    }
-    if !all_hold {
-        for g in (0..8 * rows).step_by(E::SHARING) {
-            if encode.scale(exponents[g / 8][g % 8]).2 {
-                continue;
-            }
-            let groups = &here.row(g / 8)[g % 8..][..E::SHARING];
-            let mut values = [[0.0; GROUP]; 2];
-            for (value, code) in values.as_flattened_mut().iter_mut().zip(groups.iter().copied().flatten()) {
-                *value = f32::from_bits(L::widen(*code));
-            }
-            let codes = codes[g / 8][g % 8..][..E::SHARING].as_flattened_mut();
-            shared[g] = encode.by_the_rule(&values.as_flattened()[..codes.len()], codes);
+        // Of each group the byte that it shares.
+        let mut shared = [0; GROUPS];
+        let mut all_hold = true;
+        for (shared, &exponent) in shared.iter_mut().zip(&exponents) {
+            let holds;
+            (*shared, holds) = encode.shared(exponent);
+            all_hold &= holds;
         }
-    }
+        if !all_hold {
+            for g in (0..groups).step_by(E::SHARING) {
+                if encode.shared(exponents[g]).1 {
+                    continue;
+                }
+                let block = g..g + E::SHARING;
+                let mut values = [[0.0; GROUP]; 2];
+                let elements = here.groups(block.clone()).flatten();
+                for (value, code) in values.as_flattened_mut().iter_mut().zip(elements) {
+                    *value = f32::from_bits(L::widen(*code));
+                }
+                let codes = codes[block].as_flattened_mut();
+                shared[g] = encode.by_the_rule(&values.as_flattened()[..codes.len()], codes);
+            }
+        }
 
-    store(encode, codes.as_flattened_mut().as_flattened_mut(), out);
-    let (used, rest) = header.split_at_mut(shares);
-    for (byte, shared) in used.iter_mut().zip(shared.chunks_exact(E::SHARING)) {
-        byte.write(shared[0]);
+        let shares = groups / E::SHARING;
+        let (header, out) = out.split_at_mut(shares.next_multiple_of(16));
+        store(encode, codes.as_flattened(), out);
+        let (used, rest) = header.split_at_mut(shares);
+        for (byte, shared) in used.iter_mut().zip(shared.chunks_exact(E::SHARING)) {
+            byte.write(shared[0]);
+        }
+        rest.fill(MaybeUninit::new(0));
     }
-    rest.fill(MaybeUninit::new(0));
 }
 
 /// Finishes codes and puts them side by side, the first in the lowest bits, until `out` is full.
 #[inline(always)]
-fn store<E: Encode>(encode: E, codes: &mut [u8], out: &mut [MaybeUninit<u8>]) {
+fn store<E: Encode>(encode: E, codes: &[u16], out: &mut [MaybeUninit<u8>]) {
     if encode.code_bits() == 8 {
         for (out, code) in out.iter_mut().zip(codes) {
             out.write(encode.finish(*code));
         }
         return;
     }
-    for code in &mut *codes {
-        *code = encode.finish(*code);
+    let mut bytes = [0; TileShape::MAX_ELEMENTS];
+    for (byte, code) in bytes.iter_mut().zip(codes) {
+        *byte = encode.finish(*code);
     }
     if encode.code_bits() == 4 {
-        for (out, pair) in out.iter_mut().zip(codes.as_chunks::<2>().0) {
+        for (out, pair) in out.iter_mut().zip(bytes.as_chunks::<2>().0) {
             let w = u16::from_le_bytes(*pair);
             out.write((w | w >> 4) as u8);
         }
     } else {
-        for (out, quad) in out.iter_mut().zip(codes.as_chunks::<4>().0) {
+        for (out, quad) in out.iter_mut().zip(bytes.as_chunks::<4>().0) {
             let w = u32::from_le_bytes(*quad);
             out.write((w | w >> 6 | w >> 12 | w >> 18) as u8);
         }
