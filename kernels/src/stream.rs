@@ -20,18 +20,39 @@ impl Kernels {
     /// When `dst` ends before byte `dst_at + src.len()`.
     #[inline]
     pub fn stream(&self, src: &[u8], dst: &mut [MaybeUninit<u8>], dst_at: usize) {
-        let room = dst.len();
-        let dst = dst.get_mut(dst_at..).and_then(|dst| dst.get_mut(..src.len()));
-        let Some(dst) = dst else {
-            panic!("{} bytes from byte {dst_at} leave a destination of {room} bytes", src.len());
-        };
-        let src = as_uninit(src);
-        let Some(by) = self.streams() else { return dst.copy_from_slice(src) };
-        let head = dst.as_ptr().align_offset(LINE).min(dst.len());
-        let tail = head + (dst.len() - head) / LINE * LINE;
-        dst[..head].copy_from_slice(&src[..head]);
-        by.lines(&src[head..tail], &mut dst[head..tail]);
-        dst[tail..].copy_from_slice(&src[tail..]);
+        self.stream_segments(src, src.len(), &[Segment::default()], dst, dst_at);
+    }
+
+    /// [`Kernels::stream`] of several segments of `src`, each of `len` bytes, to places counted from byte `dst_at` of `dst`.
+    ///
+    /// # Panics
+    /// When a segment leaves `src` or `dst`; those before it are written.
+    pub fn stream_segments(
+        &self,
+        src: &[u8],
+        len: usize,
+        segments: &[Segment],
+        dst: &mut [MaybeUninit<u8>],
+        dst_at: usize,
+    ) {
+        let by = self.streams();
+        for segment in segments {
+            let (at, room) = (dst_at.wrapping_add_signed(segment.to), dst.len());
+            let from = src.get(segment.from..).and_then(|src| src.get(..len));
+            let to = dst.get_mut(at..).and_then(|dst| dst.get_mut(..len));
+            let (Some(from), Some(to)) = (from, to) else {
+                panic!(
+                    "{len} bytes from byte {at} leave a destination of {room} bytes, or {segment:?} its source"
+                );
+            };
+            match by {
+                Some(by) => by.run(as_uninit(from), to),
+                None => to.copy_from_slice(as_uninit(from)),
+            }
+        }
+        if let Some(by) = by {
+            by.end();
+        }
     }
 
     /// Stores past the caches, if the level has them.
@@ -44,6 +65,15 @@ impl Kernels {
     pub fn fence(&self) {
         fence();
     }
+}
+
+/// Where a segment begins: in what is copied, and in the destination, counted from where all begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Segment {
+    /// Bytes in the source.
+    pub from: usize,
+    /// Bytes in the destination.
+    pub to: isize,
 }
 
 /// Bytes of one store past the caches. Two that fill a line soon one after the other leave the processor together.
@@ -104,19 +134,26 @@ mod streaming {
             }
         }
 
-        /// Copies whole lines.
-        #[inline]
-        pub(super) fn lines(self, src: &[MaybeUninit<u8>], dst: &mut [MaybeUninit<u8>]) {
-            if src.is_empty() {
-                return;
+        /// Copies all bytes, whole lines of the destination past the caches. A series of calls ends with [`Streams::end`].
+        #[inline(always)]
+        pub(super) fn run(self, src: &[MaybeUninit<u8>], dst: &mut [MaybeUninit<u8>]) {
+            let len = dst.len();
+            assert!(src.len() == len);
+            let head = dst.as_ptr().addr().wrapping_neg() % LINE;
+            if head >= len {
+                return dst.copy_from_slice(src);
             }
-            assert!(src.len() == dst.len() && dst.len().is_multiple_of(LINE));
-            assert!(dst.as_ptr().addr().is_multiple_of(LINE));
-            for at in (0..dst.len()).step_by(PIECE) {
-                // SAFETY: pieces of two slices of one length, which is a multiple of a piece; `dst` is aligned.
+            let tail = head + (len - head) / LINE * LINE;
+            if head > 0 {
+                dst[..head].copy_from_slice(&src[..head]);
+            }
+            for at in (head..tail).step_by(PIECE) {
+                // SAFETY: pieces of two slices of one length; from `head` on, `dst` is aligned to lines.
                 unsafe { self.put(src.as_ptr().cast::<u8>().add(at), dst.as_mut_ptr().cast::<u8>().add(at)) };
             }
-            self.end();
+            if tail < len {
+                dst[tail..].copy_from_slice(&src[tail..]);
+            }
         }
     }
 
@@ -145,7 +182,7 @@ mod streaming {
 
         pub(crate) fn end(self) {}
 
-        pub(super) fn lines(self, src: &[MaybeUninit<u8>], dst: &mut [MaybeUninit<u8>]) {
+        pub(super) fn run(self, src: &[MaybeUninit<u8>], dst: &mut [MaybeUninit<u8>]) {
             dst.copy_from_slice(src);
         }
     }

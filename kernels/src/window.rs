@@ -44,8 +44,8 @@ pub struct Caching {
     /// same [`Kernels::fence`](crate::Kernels::fence). Only whole and aligned pieces of 32 bytes do, where V3 or above
     /// has the instruction; for anything else this is ignored.
     pub past: bool,
-    /// Bytes from what is being read to what is fetched meanwhile, because it is read soon; 0 fetches nothing. Only
-    /// stores past the caches heed it.
+    /// Bytes from what is being read to what is fetched meanwhile, because it is read soon; 0 fetches nothing. Stores past
+    /// the caches and transposes heed it.
     pub ahead: isize,
 }
 

@@ -35,6 +35,9 @@ const PIECE: i64 = 32;
 /// it looks ahead, which is about this much: twice of it costs a quarter of the speed.
 const ASSEMBLED: i64 = 2048;
 
+/// Bytes of the source that are on their way while it is assembled.
+const ASSEMBLED_AHEAD: i64 = 16 << 10;
+
 /// Bytes of a segment where the source runs across segments. At ragged sizes the lines at either end are not whole; eight
 /// lines between them make up for that.
 const ACROSS: i64 = 512;
@@ -66,7 +69,8 @@ pub(crate) struct Walk {
     pub(crate) packed: Vec<i64>,
     /// The first loop of those that step inside of a segment.
     pub(crate) segment: usize,
-    /// Bytes from what is read to what is fetched meanwhile, where elements go at once; 0 where it is for the block to say.
+    /// Bytes from what is read to what is fetched meanwhile; 0 for nothing, or for [`crate::run`] to say where elements go
+    /// at once.
     pub(crate) ahead: i64,
 }
 
@@ -325,7 +329,9 @@ fn assembled(loops: &[Loop], src: &Side, dst: &Side, op: Op, mut walk: Walk) -> 
     }
     let mut bytes = extent as u64;
     for i in between {
-        let room = if across.is_some() { (LINE / near).max(1) as u64 } else { u64::MAX };
+        // A line of the source, or two where there are no more.
+        let line = if loops[i].n as i64 * near > 2 * LINE { (LINE / near).max(1) as u64 } else { u64::MAX };
+        let room = if across.is_some() { line } else { u64::MAX };
         let turns = loops[i].n.min(MAX_BLOCK as u64 / bytes).min(room);
         if turns > 1 {
             walk.blocks[i] = turns;
@@ -340,6 +346,14 @@ fn assembled(loops: &[Loop], src: &Side, dst: &Side, op: Op, mut walk: Walk) -> 
     walk.rows =
         across.filter(|i| inner(i) && Some(*i) != walk.cols).or(others.max_by_key(|&i| walk.blocks[i]));
     walk.assembled = true;
+    if !block {
+        let bytes = walk.blocks.iter().fold(near, |bytes, &n| bytes.saturating_mul(n as i64));
+        let next = walk.order.iter().rev().find(|&&i| loops[i].n > walk.blocks[i]);
+        if let Some(&next) = next.filter(|&&i| self::fits(&loops[i])) {
+            let blocks = walk.blocks[next] as i64 * (ASSEMBLED_AHEAD / bytes).max(1);
+            walk.ahead = loops[next].step[1].saturating_mul(blocks);
+        }
+    }
     (walk, extent)
 }
 

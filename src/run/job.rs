@@ -56,7 +56,7 @@ impl<'a> Job<'a> {
                 Leaf::Element if walk.assembled => {
                     let assembly = match &mut assembly {
                         Some(assembly) if assembly.calls.size() == &size => assembly,
-                        other => other.insert(Assembly::new(plan, nest, view, size)),
+                        other => other.insert(Assembly::new(plan, nest, size)),
                     };
                     let block = self.block.get_or_insert_with(Block::zero);
                     assembly.run(self.source, &mut self.carry, block, at, self.out, to);
