@@ -20,25 +20,26 @@ impl Kernels {
     /// When `dst` ends before byte `dst_at + src.len()`.
     #[inline]
     pub fn stream(&self, src: &[u8], dst: &mut [MaybeUninit<u8>], dst_at: usize) {
-        self.stream_segments(src, src.len(), &[Segment::default()], dst, dst_at);
+        self.stream_segments(src, [Segment { from: 0, to: 0, len: src.len() }].into_iter(), dst, dst_at);
     }
 
-    /// [`Kernels::stream`] of several segments of `src`, each of `len` bytes, to places counted from byte `dst_at` of `dst`.
+    /// [`Kernels::stream`] of several segments of `src` to places counted from byte `dst_at` of `dst`.
     ///
     /// # Panics
     /// When a segment leaves `src` or `dst`; those before it are written.
+    #[inline]
     pub fn stream_segments(
         &self,
         src: &[u8],
-        len: usize,
-        segments: &[Segment],
+        segments: impl Iterator<Item = Segment>,
         dst: &mut [MaybeUninit<u8>],
         dst_at: usize,
     ) {
         let by = self.streams();
         for segment in segments {
-            let (at, room) = (dst_at.wrapping_add_signed(segment.to), dst.len());
-            let from = src.get(segment.from..).and_then(|src| src.get(..len));
+            let Segment { from, to, len } = segment;
+            let (at, room) = (dst_at.wrapping_add_signed(to), dst.len());
+            let from = src.get(from..).and_then(|src| src.get(..len));
             let to = dst.get_mut(at..).and_then(|dst| dst.get_mut(..len));
             let (Some(from), Some(to)) = (from, to) else {
                 panic!(
@@ -67,13 +68,15 @@ impl Kernels {
     }
 }
 
-/// Where a segment begins: in what is copied, and in the destination, counted from where all begin.
+/// A run of bytes: where it begins in what is copied, and in the destination, counted from where all begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
     /// Bytes in the source.
     pub from: usize,
     /// Bytes in the destination.
     pub to: isize,
+    /// How many bytes it has.
+    pub len: usize,
 }
 
 /// Bytes of one store past the caches. Two that fill a line soon one after the other leave the processor together.

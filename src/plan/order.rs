@@ -38,8 +38,7 @@ const ASSEMBLED: i64 = 2048;
 /// Bytes of the source that are on their way while it is assembled.
 const ASSEMBLED_AHEAD: i64 = 16 << 10;
 
-/// Bytes of a segment where the source runs across segments. At ragged sizes the lines at either end are not whole; eight
-/// lines between them make up for that.
+/// Bytes of a segment where the source runs across segments.
 const ACROSS: i64 = 512;
 
 /// Bytes of a cache line.
@@ -69,6 +68,9 @@ pub(crate) struct Walk {
     pub(crate) packed: Vec<i64>,
     /// The first loop of those that step inside of a segment.
     pub(crate) segment: usize,
+    /// How many turns of the segment's loop a block reaches beyond its own, so that a segment can end where a line of the
+    /// destination does; part of the source is then read twice, but no line written twice. A line's worth, or 0.
+    pub(crate) reach: u64,
     /// Bytes from what is read to what is fetched meanwhile; 0 for nothing, or for [`crate::run`] to say where elements go
     /// at once.
     pub(crate) ahead: i64,
@@ -337,6 +339,14 @@ fn assembled(loops: &[Loop], src: &Side, dst: &Side, op: Op, mut walk: Walk) -> 
             walk.blocks[i] = turns;
             walk.packed[i] = bytes as i64;
             bytes *= turns;
+        }
+    }
+    if across.is_some() && extent == ACROSS && walk.segment + 1 == loops.len() {
+        let (i, line) = (walk.segment, (LINE / grain) as u64);
+        let ragged = loops[..i].iter().any(|l| l.step[3] == 0 && l.step[4] % LINE != 0);
+        if ragged && loops[i].n > walk.blocks[i] && (1..walk.blocks[i]).contains(&line) {
+            walk.reach = line;
+            walk.blocks[i] -= line;
         }
     }
     // Kernels take the innermost loop of a block and its longest; of a transpose, the two that run along.

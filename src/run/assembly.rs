@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use kernels::{Segment, prefetch};
+use kernels::Segment;
 
 use super::elements::{Calls, Carry};
 use super::memory::writable;
@@ -25,12 +25,14 @@ impl Block {
 /// How blocks of one size are assembled and written.
 pub(super) struct Assembly<'p> {
     plan: &'p Plan,
-    pub(super) calls: Calls<'p>,
-    /// Where each segment begins in the block and in the destination.
+    calls: Calls<'p>,
+    /// How many turns of each loop a block has, and how many of the segment's are left behind it.
+    size: [u64; MAX_LOOPS],
+    left: u64,
     segments: [Segment; Assembly::MOST],
     count: usize,
-    /// Bytes of a segment.
-    len: usize,
+    /// Bytes behind a segment to which it may reach.
+    reach: usize,
     /// Whether a segment lies in the source as it is.
     in_source: bool,
 }
@@ -39,7 +41,8 @@ impl<'p> Assembly<'p> {
     /// Segments are whole lines at the least.
     const MOST: usize = MAX_BLOCK / LINE;
 
-    pub(super) fn new(plan: &'p Plan, nest: &'p Nest, size: [u64; MAX_LOOPS]) -> Assembly<'p> {
+    /// `left`: turns of the segment's loop behind the block.
+    pub(super) fn new(plan: &'p Plan, nest: &'p Nest, size: [u64; MAX_LOOPS], left: u64) -> Assembly<'p> {
         let (walk, loops) = (&nest.walk, &nest.loops);
         // Where clipping has cut a loop of the segment, those further out have one turn.
         let inside = loops.iter().zip(size).skip(walk.segment);
@@ -57,41 +60,58 @@ impl<'p> Assembly<'p> {
             }
             for turn in 1..size[i] as usize {
                 for k in 0..count {
-                    let Segment { from, to } = segments[k];
-                    segments[turn * count + k] =
-                        Segment { from: from + packed * turn, to: to + step * turn as isize };
+                    let Segment { from, to, .. } = segments[k];
+                    segments[turn * count + k].from = from + packed * turn;
+                    segments[turn * count + k].to = to + step * turn as isize;
                 }
             }
             count *= size[i] as usize;
         }
-        Assembly { plan, calls: Calls::new(plan, nest, size), segments, count, len, in_source }
+        segments[..count].iter_mut().for_each(|s| s.len = len);
+        let reach = walk.reach.min(left);
+        let mut taken = size;
+        if reach > 0 {
+            taken[walk.segment] += reach;
+        }
+        let (calls, reach) = (Calls::new(plan, nest, taken), reach as usize * plan.dst.grain);
+        Assembly { plan, calls, size, left, segments, count, reach, in_source }
     }
 
-    /// Puts the block that begins at `at` to byte `to` of a destination.
+    /// Whether it is for blocks of this size, with so many turns behind them.
+    pub(super) fn suits(&self, size: &[u64; MAX_LOOPS], left: u64) -> bool {
+        (&self.size, self.left) == (size, left)
+    }
+
+    /// Puts the block that begins at `at` to byte `to` of a destination; `first`: no other block reaches to it.
+    #[allow(clippy::too_many_arguments)]
     pub(super) fn run(
         &self,
         source: &[u8],
         carry: &mut Carry,
         Block(block): &mut Block,
         at: Both,
+        first: bool,
         out: &mut [MaybeUninit<u8>],
         to: usize,
     ) {
         let plan = self.plan;
         let from = (plan.src.space.unit_at(at[0]) + at[1]) as usize;
         if self.in_source {
-            return plan.kernels.stream(&source[from..from + self.len], out, to);
-        }
-        // A line of which a segment is a part must be there when the segment is written, or all stores wait for it.
-        for segment in &self.segments[..self.count] {
-            let begin = to.wrapping_add_signed(segment.to);
-            for at in [begin, begin + self.len] {
-                if !(out.as_ptr().addr() + at).is_multiple_of(LINE) {
-                    prefetch(out, at);
-                }
-            }
+            return plan.kernels.stream(&source[from..from + self.segments[0].len], out, to);
         }
         self.calls.run(source, carry, at, writable(block), 0);
-        plan.kernels.stream_segments(block, self.len, &self.segments[..self.count], out, to);
+        let segments = self.segments[..self.count].iter();
+        if self.reach == 0 && first {
+            return plan.kernels.stream_segments(block, segments.copied(), out, to);
+        }
+        // Bytes to the next line, which are the segment's of the block before.
+        let begin = out.as_ptr().addr().wrapping_add(to);
+        let aligned = segments.map(|&Segment { from, to, len }| {
+            let to_line = |at: usize| begin.wrapping_add_signed(to).wrapping_add(at).wrapping_neg() % LINE;
+            let before = if first { 0 } else { to_line(0).min(len + self.reach) };
+            let behind = to_line(len).min(self.reach);
+            Segment { from: from + before, to: to + before as isize, len: len + behind - before }
+        });
+        plan.kernels.stream_segments(block, aligned, out, to);
     }
 }
