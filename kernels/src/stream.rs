@@ -10,8 +10,8 @@ use crate::Kernels;
 use crate::mem::as_uninit;
 
 impl Kernels {
-    /// Copies `src` to `dst` from byte `dst_at`. Whole cache lines of `dst` go out by non-temporal stores (x86-64, V3 and
-    /// above, feature `streaming`), and the rest by ordinary ones.
+    /// Copies `src` to `dst` from byte `dst_at`. Whole cache lines of `dst` go out by non-temporal stores (x86-64,
+    /// levels above scalar, feature `streaming`), and the rest by ordinary ones.
     ///
     /// Non-temporal stores are ordered only by [`Kernels::fence`]: a thread that streamed calls it once, at the end
     /// of its work, before any other thread may look at what it wrote.
@@ -54,10 +54,13 @@ const LINE: usize = 64;
 
 /// The right to store past the caches.
 ///
-/// Fact S1, cited by the unsafe blocks below: it comes from [`Streams::of`] alone, which has seen a table of V3 or above;
-/// such a table exists only where there is AVX (D1).
+/// Fact S1, cited by the unsafe blocks below: it comes from [`Streams::of`] alone, and is `wide` only where that has seen a
+/// table of V3 or above; such a table exists only where there is AVX (D1). What is not wide is in every x86-64.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Streams(());
+pub(crate) struct Streams {
+    /// Whether a piece is one store, and not two.
+    wide: bool,
+}
 
 #[cfg(all(target_arch = "x86_64", feature = "streaming", not(miri)))]
 mod streaming {
@@ -66,7 +69,7 @@ mod streaming {
 
     impl Streams {
         pub(super) fn of(kernels: &Kernels) -> Option<Streams> {
-            (kernels.isa() >= Isa::V3).then_some(Streams(()))
+            (kernels.isa() >= Isa::Base).then_some(Streams { wide: kernels.isa() >= Isa::V3 })
         }
 
         /// Copies [`PIECE`] bytes. A series of calls ends with [`Streams::end`].
@@ -75,22 +78,39 @@ mod streaming {
         /// The bytes from `src` are readable, those from `dst` writable, and `dst` is aligned to a piece.
         #[inline(always)]
         pub(crate) unsafe fn put(self, src: *const u8, dst: *mut u8) {
-            // SAFETY: S1 and the caller's promise; the register that it changes is declared.
+            // SAFETY: S1 and the caller's promise; the registers that are changed are declared.
             unsafe {
-                std::arch::asm!(
-                    "vmovups ymm0, [{src}]",
-                    "vmovntps [{dst}], ymm0",
-                    src = in(reg) src,
-                    dst = in(reg) dst,
-                    out("xmm0") _,
-                    options(nostack, preserves_flags),
-                );
+                if self.wide {
+                    std::arch::asm!(
+                        "vmovups ymm0, [{src}]",
+                        "vmovntps [{dst}], ymm0",
+                        src = in(reg) src,
+                        dst = in(reg) dst,
+                        out("xmm0") _,
+                        options(nostack, preserves_flags),
+                    );
+                } else {
+                    std::arch::asm!(
+                        "movups {a}, [{src}]",
+                        "movups {b}, [{src} + 16]",
+                        "movntps [{dst}], {a}",
+                        "movntps [{dst} + 16], {b}",
+                        src = in(reg) src,
+                        dst = in(reg) dst,
+                        a = out(xmm_reg) _,
+                        b = out(xmm_reg) _,
+                        options(nostack, preserves_flags),
+                    );
+                }
             }
         }
 
         /// Leaves no dirty upper halves of registers to code compiled for SSE.
         #[inline(always)]
         pub(crate) fn end(self) {
+            if !self.wide {
+                return;
+            }
             // SAFETY: S1; all sixteen registers that it changes are declared.
             unsafe {
                 std::arch::asm!(
