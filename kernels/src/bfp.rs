@@ -201,9 +201,8 @@ impl<const SEARCH: bool> Encode for BfpEncode<SEARCH> {
             }
             (Rounding::Host, true) => self
                 .nearest::<L, N>(groups, factors, codes, |x, factor, anchor| (x * factor).trunc() + anchor),
-            (Rounding::Host, false) => self.nearest::<L, N>(groups, factors, codes, |x, factor, anchor| {
-                truncated(x * factor) + anchor
-            }),
+            (Rounding::Host, false) => self
+                .nearest::<L, N>(groups, factors, codes, |x, factor, anchor| truncated(x * factor) + anchor),
             (_, true) => self.cut::<L, N>(groups, factors, codes, f32::trunc),
             (_, false) => self.cut::<L, N>(groups, factors, codes, truncated),
         }

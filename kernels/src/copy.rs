@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use crate::mem::Moves;
-use crate::stream::Streams;
+use crate::stream::{Stores, Streams};
 use crate::{Around, Caching, Kernels, Window, transpose};
 
 impl Kernels {
@@ -89,11 +89,19 @@ pub(crate) fn body(on: Moves<'_>) {
 /// [`body`] with stores past the caches, of elements that are whole pieces.
 #[inline(always)]
 pub(crate) fn streamed(on: Moves<'_>, by: Streams, ahead: isize) {
+    match by {
+        Streams::Narrow(by) => pieces(on, by, ahead),
+        Streams::Wide(by) => pieces(on, by, ahead),
+    }
+}
+
+#[inline(always)]
+fn pieces<const WIDE: bool>(on: Moves<'_>, by: Stores<WIDE>, ahead: isize) {
     match on.elem() {
-        32 => on.each_streamed::<32>(by, ahead),
-        64 => on.each_streamed::<64>(by, ahead),
-        128 => on.each_streamed::<128>(by, ahead),
-        _ => on.each_streamed::<0>(by, ahead),
+        32 => on.each_streamed::<32, WIDE>(by, ahead),
+        64 => on.each_streamed::<64, WIDE>(by, ahead),
+        128 => on.each_streamed::<128, WIDE>(by, ahead),
+        _ => on.each_streamed::<0, WIDE>(by, ahead),
     }
 }
 

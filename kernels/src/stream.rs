@@ -30,7 +30,10 @@ impl Kernels {
         let head = dst.as_ptr().align_offset(LINE).min(dst.len());
         let tail = head + (dst.len() - head) / LINE * LINE;
         dst[..head].copy_from_slice(&src[..head]);
-        by.lines(&src[head..tail], &mut dst[head..tail]);
+        match by {
+            Streams::Narrow(by) => by.lines(&src[head..tail], &mut dst[head..tail]),
+            Streams::Wide(by) => by.lines(&src[head..tail], &mut dst[head..tail]),
+        }
         dst[tail..].copy_from_slice(&src[tail..]);
     }
 
@@ -54,13 +57,20 @@ const LINE: usize = 64;
 
 /// The right to store past the caches.
 ///
-/// Fact S1, cited by the unsafe blocks below: it comes from [`Streams::of`] alone, and is `wide` only where that has seen a
-/// table of V3 or above; such a table exists only where there is AVX (D1). What is not wide is in every x86-64.
+/// Fact S1, cited by the unsafe blocks below: it comes from [`Streams::of`] alone, and is `Wide` only where that has seen a
+/// table of V3 or above; such a table exists only where there is AVX (D1). What is narrow needs SSE, which every x86-64 has.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Streams {
-    /// Whether a piece is one store, and not two.
-    wide: bool,
+#[allow(dead_code, reason = "there are none without the assembly")]
+pub(crate) enum Streams {
+    /// A piece in two stores.
+    Narrow(Stores<false>),
+    /// A piece in one store.
+    Wide(Stores<true>),
 }
+
+/// How [`Streams`] store: a type, as the innermost loops have no time to ask.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stores<const WIDE: bool>(());
 
 #[cfg(all(target_arch = "x86_64", feature = "streaming", not(miri)))]
 mod streaming {
@@ -69,10 +79,16 @@ mod streaming {
 
     impl Streams {
         pub(super) fn of(kernels: &Kernels) -> Option<Streams> {
-            (kernels.isa() >= Isa::Base).then_some(Streams { wide: kernels.isa() >= Isa::V3 })
+            match kernels.isa() {
+                Isa::Scalar => None,
+                Isa::Base => Some(Streams::Narrow(Stores(()))),
+                Isa::V3 | Isa::V4 => Some(Streams::Wide(Stores(()))),
+            }
         }
+    }
 
-        /// Copies [`PIECE`] bytes. A series of calls ends with [`Streams::end`].
+    impl<const WIDE: bool> Stores<WIDE> {
+        /// Copies [`PIECE`] bytes. A series of calls ends with [`Stores::end`].
         ///
         /// # Safety
         /// The bytes from `src` are readable, those from `dst` writable, and `dst` is aligned to a piece.
@@ -80,7 +96,7 @@ mod streaming {
         pub(crate) unsafe fn put(self, src: *const u8, dst: *mut u8) {
             // SAFETY: S1 and the caller's promise; the registers that are changed are declared.
             unsafe {
-                if self.wide {
+                if WIDE {
                     std::arch::asm!(
                         "vmovups ymm0, [{src}]",
                         "vmovntps [{dst}], ymm0",
@@ -108,7 +124,7 @@ mod streaming {
         /// Leaves no dirty upper halves of registers to code compiled for SSE.
         #[inline(always)]
         pub(crate) fn end(self) {
-            if !self.wide {
+            if !WIDE {
                 return;
             }
             // SAFETY: S1; all sixteen registers that it changes are declared.
@@ -155,7 +171,9 @@ mod streaming {
         pub(super) fn of(_: &Kernels) -> Option<Streams> {
             None
         }
+    }
 
+    impl<const WIDE: bool> Stores<WIDE> {
         /// # Safety
         /// The bytes from `src` are readable, those from `dst` writable.
         pub(crate) unsafe fn put(self, src: *const u8, dst: *mut u8) {
