@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use crate::mem::Moves;
-use crate::stream::Streams;
+use crate::stream::{Stores, Streams};
 use crate::{Around, Caching, Kernels, Window, transpose};
 
 impl Kernels {
@@ -89,11 +89,19 @@ pub(crate) fn body(on: Moves<'_>) {
 /// [`body`] with stores past the caches, of elements that are whole pieces.
 #[inline(always)]
 pub(crate) fn streamed(on: Moves<'_>, by: Streams) {
+    match by {
+        Streams::Narrow(by) => pieces(on, by),
+        Streams::Wide(by) => pieces(on, by),
+    }
+}
+
+#[inline(always)]
+fn pieces<const WIDE: bool>(on: Moves<'_>, by: Stores<WIDE>) {
     match on.elem() {
-        32 => on.each_streamed::<32>(by),
-        64 => on.each_streamed::<64>(by),
-        128 => on.each_streamed::<128>(by),
-        _ => on.each_streamed::<0>(by),
+        32 => on.each_streamed::<32, WIDE>(by),
+        64 => on.each_streamed::<64, WIDE>(by),
+        128 => on.each_streamed::<128, WIDE>(by),
+        _ => on.each_streamed::<0, WIDE>(by),
     }
 }
 

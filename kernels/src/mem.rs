@@ -5,7 +5,7 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use crate::stream::{PIECE, Streams};
+use crate::stream::{PIECE, Stores};
 use crate::window::{MAX_AROUND, lies_inside, turns, turns_lie_inside};
 use crate::{Around, Window};
 
@@ -176,7 +176,7 @@ impl<'a> Move<'a> {
     /// Copies elements of `N` bytes (of any number of pieces, where `N` is 0) past the caches, and fetches what lies
     /// `ahead` of them.
     #[inline(always)]
-    fn each_streamed<const N: usize>(self, by: Streams, ahead: isize) {
+    fn each_streamed<const N: usize, const WIDE: bool>(self, by: Stores<WIDE>, ahead: isize) {
         let elem = if N == 0 { self.elem } else { N };
         assert!(elem == self.elem && elem.is_multiple_of(PIECE));
         let (src, dst) = (self.src.as_ptr(), self.dst.as_mut_ptr().cast::<u8>());
@@ -377,12 +377,12 @@ impl<'a> Moves<'a> {
 
     /// Copies elements of `N` bytes (of any size, where `N` is 0), which are whole pieces, past the caches.
     #[inline(always)]
-    pub(crate) fn each_streamed<const N: usize>(self, by: Streams) {
+    pub(crate) fn each_streamed<const N: usize, const WIDE: bool>(self, by: Stores<WIDE>) {
         assert!(self.whole_pieces(), "not whole pieces of {PIECE} bytes");
         let ahead = self.ahead;
         self.for_each(
             #[inline(always)]
-            |on| on.each_streamed::<N>(by, ahead),
+            |on| on.each_streamed::<N, WIDE>(by, ahead),
         );
         by.end();
     }

@@ -10,8 +10,8 @@ use crate::Kernels;
 use crate::mem::as_uninit;
 
 impl Kernels {
-    /// Copies `src` to `dst` from byte `dst_at`. Whole cache lines of `dst` go out by non-temporal stores (x86-64, V3 and
-    /// above, feature `streaming`), and the rest by ordinary ones.
+    /// Copies `src` to `dst` from byte `dst_at`. Whole cache lines of `dst` go out by non-temporal stores (x86-64,
+    /// levels above scalar, feature `streaming`), and the rest by ordinary ones.
     ///
     /// Non-temporal stores are ordered only by [`Kernels::fence`]: a thread that streamed calls it once, at the end
     /// of its work, before any other thread may look at what it wrote.
@@ -35,24 +35,16 @@ impl Kernels {
         dst: &mut [MaybeUninit<u8>],
         dst_at: usize,
     ) {
-        let by = self.streams();
-        for segment in segments {
-            let Segment { from, to, len } = segment;
-            let (at, room) = (dst_at.wrapping_add_signed(to), dst.len());
-            let from = src.get(from..).and_then(|src| src.get(..len));
-            let to = dst.get_mut(at..).and_then(|dst| dst.get_mut(..len));
-            let (Some(from), Some(to)) = (from, to) else {
-                panic!(
-                    "{len} bytes from byte {at} leave a destination of {room} bytes, or {segment:?} its source"
-                );
-            };
-            match by {
-                Some(by) => by.run(as_uninit(from), to),
-                None => to.copy_from_slice(as_uninit(from)),
+        match self.streams() {
+            None => each(src, segments, dst, dst_at, |from, to| to.copy_from_slice(from)),
+            Some(Streams::Narrow(by)) => {
+                each(src, segments, dst, dst_at, |from, to| by.run(from, to));
+                by.end();
             }
-        }
-        if let Some(by) = by {
-            by.end();
+            Some(Streams::Wide(by)) => {
+                each(src, segments, dst, dst_at, |from, to| by.run(from, to));
+                by.end();
+            }
         }
     }
 
@@ -65,6 +57,29 @@ impl Kernels {
     #[inline]
     pub fn fence(&self) {
         fence();
+    }
+}
+
+/// Calls `copy` with the bytes of each segment and its place.
+#[inline(always)]
+fn each(
+    src: &[u8],
+    segments: impl Iterator<Item = Segment>,
+    dst: &mut [MaybeUninit<u8>],
+    dst_at: usize,
+    copy: impl Fn(&[MaybeUninit<u8>], &mut [MaybeUninit<u8>]),
+) {
+    for segment in segments {
+        let Segment { from, to, len } = segment;
+        let (at, room) = (dst_at.wrapping_add_signed(to), dst.len());
+        let from = src.get(from..).and_then(|src| src.get(..len));
+        let to = dst.get_mut(at..).and_then(|dst| dst.get_mut(..len));
+        let (Some(from), Some(to)) = (from, to) else {
+            panic!(
+                "{len} bytes from byte {at} leave a destination of {room} bytes, or {segment:?} its source"
+            );
+        };
+        copy(as_uninit(from), to);
     }
 }
 
@@ -82,48 +97,81 @@ pub struct Segment {
 /// Bytes of one store past the caches. Two that fill a line soon one after the other leave the processor together.
 pub(crate) const PIECE: usize = 32;
 
-/// Bytes of a cache line.
-const LINE: usize = 64;
-
 /// The right to store past the caches.
 ///
-/// Fact S1, cited by the unsafe blocks below: it comes from [`Streams::of`] alone, which has seen a table of V3 or above;
-/// such a table exists only where there is AVX (D1).
+/// Fact S1, cited by the unsafe blocks below: it comes from [`Streams::of`] alone, and is `Wide` only where that has seen a
+/// table of V3 or above; such a table exists only where there is AVX (D1). What is narrow needs SSE, which every x86-64 has.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Streams(());
+#[allow(dead_code, reason = "there are none without the assembly")]
+pub(crate) enum Streams {
+    /// A piece in two stores.
+    Narrow(Stores<false>),
+    /// A piece in one store.
+    Wide(Stores<true>),
+}
+
+/// How [`Streams`] store: a type, as the innermost loops have no time to ask.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stores<const WIDE: bool>(());
 
 #[cfg(all(target_arch = "x86_64", feature = "streaming", not(miri)))]
 mod streaming {
     use super::*;
     use crate::Isa;
 
+    /// Bytes of a cache line.
+    const LINE: usize = 64;
+
     impl Streams {
         pub(super) fn of(kernels: &Kernels) -> Option<Streams> {
-            (kernels.isa() >= Isa::V3).then_some(Streams(()))
+            match kernels.isa() {
+                Isa::Scalar => None,
+                Isa::Base => Some(Streams::Narrow(Stores(()))),
+                Isa::V3 | Isa::V4 => Some(Streams::Wide(Stores(()))),
+            }
         }
+    }
 
-        /// Copies [`PIECE`] bytes. A series of calls ends with [`Streams::end`].
+    impl<const WIDE: bool> Stores<WIDE> {
+        /// Copies [`PIECE`] bytes. A series of calls ends with [`Stores::end`].
         ///
         /// # Safety
         /// The bytes from `src` are readable, those from `dst` writable, and `dst` is aligned to a piece.
         #[inline(always)]
         pub(crate) unsafe fn put(self, src: *const u8, dst: *mut u8) {
-            // SAFETY: S1 and the caller's promise; the register that it changes is declared.
+            // SAFETY: S1 and the caller's promise; the registers that are changed are declared.
             unsafe {
-                std::arch::asm!(
-                    "vmovups ymm0, [{src}]",
-                    "vmovntps [{dst}], ymm0",
-                    src = in(reg) src,
-                    dst = in(reg) dst,
-                    out("xmm0") _,
-                    options(nostack, preserves_flags),
-                );
+                if WIDE {
+                    std::arch::asm!(
+                        "vmovups ymm0, [{src}]",
+                        "vmovntps [{dst}], ymm0",
+                        src = in(reg) src,
+                        dst = in(reg) dst,
+                        out("xmm0") _,
+                        options(nostack, preserves_flags),
+                    );
+                } else {
+                    std::arch::asm!(
+                        "movups {a}, [{src}]",
+                        "movups {b}, [{src} + 16]",
+                        "movntps [{dst}], {a}",
+                        "movntps [{dst} + 16], {b}",
+                        src = in(reg) src,
+                        dst = in(reg) dst,
+                        a = out(xmm_reg) _,
+                        b = out(xmm_reg) _,
+                        options(nostack, preserves_flags),
+                    );
+                }
             }
         }
 
         /// Leaves no dirty upper halves of registers to code compiled for SSE.
         #[inline(always)]
         pub(crate) fn end(self) {
+            if !WIDE {
+                return;
+            }
             // SAFETY: S1; all sixteen registers that it changes are declared.
             unsafe {
                 std::arch::asm!(
@@ -137,7 +185,7 @@ mod streaming {
             }
         }
 
-        /// Copies all bytes, whole lines of the destination past the caches. A series of calls ends with [`Streams::end`].
+        /// Copies all bytes, whole lines of the destination past the caches. A series of calls ends with [`Stores::end`].
         #[inline(always)]
         pub(super) fn run(self, src: &[MaybeUninit<u8>], dst: &mut [MaybeUninit<u8>]) {
             let len = dst.len();
@@ -175,7 +223,9 @@ mod streaming {
         pub(super) fn of(_: &Kernels) -> Option<Streams> {
             None
         }
+    }
 
+    impl<const WIDE: bool> Stores<WIDE> {
         /// # Safety
         /// The bytes from `src` are readable, those from `dst` writable.
         pub(crate) unsafe fn put(self, src: *const u8, dst: *mut u8) {
