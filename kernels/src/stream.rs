@@ -48,6 +48,11 @@ impl Kernels {
         }
     }
 
+    /// Whether this table has stores past the caches; if not, [`Kernels::stream`] and its kin are plain copies.
+    pub fn stores_past_caches(&self) -> bool {
+        self.streams().is_some()
+    }
+
     /// Stores past the caches, if the level has them.
     pub(crate) fn streams(&self) -> Option<Streams> {
         Streams::of(self)

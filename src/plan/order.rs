@@ -7,7 +7,8 @@
 //! whole lines and long runs.
 //!
 //! - Elements that are whole aligned pieces (a row of a face, a stick) go from source to destination at once.
-//! - All others (transposes, conversions, ragged rows) are assembled in L1, a block at a time, and written from there.
+//! - All others (transposes, conversions, ragged rows) are assembled in L1, a block at a time, and written from there;
+//!   what later blocks read is on its way meanwhile.
 
 use super::nest::{Gather, InPlace, Leaf, Loop, Nest};
 use super::{Op, Side};
