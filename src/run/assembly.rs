@@ -104,7 +104,7 @@ impl<'p> Assembly<'p> {
         if self.reach == 0 && first {
             return plan.kernels.stream_segments(block, segments.copied(), out, to);
         }
-        // Bytes to the next line, which are the segment's of the block before.
+        // The bytes up to a segment's first line are left to the block before, those up to the next line behind it taken.
         let begin = out.as_ptr().addr().wrapping_add(to);
         let aligned = segments.map(|&Segment { from, to, len }| {
             let to_line = |at: usize| begin.wrapping_add_signed(to).wrapping_add(at).wrapping_neg() % LINE;
