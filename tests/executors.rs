@@ -320,6 +320,11 @@ fn every_walk() {
         ("600,96", DType::Bf16, "", "memref<600x96xbf16, strided<[1, 600]>>"),
         ("601,97", DType::Bf16, "", "memref<601x97xbf16, strided<[1, 601]>>"),
         ("300,50", DType::F32, "", "memref<300x50xf32, strided<[1, 300]>>"),
+        // Ragged ones that end less than a line behind the last whole block, and that begin inside of a line.
+        ("240,70", DType::Bf16, "", "memref<240x70xbf16, strided<[1, 240]>>"),
+        ("451,70", DType::Bf16, "", "memref<451x70xbf16, strided<[1, 451], offset: 3>>"),
+        ("999,70", DType::U8, "", "memref<999x70xui8, strided<[1, 999], offset: 63>>"),
+        ("121,70", DType::F64, "", "memref<121x70xf64, strided<[1, 121], offset: 1>>"),
         // Conversions, packing and unpacking.
         ("96,512", DType::F32, "", "ttnn(dtype=bfloat16, layout=TILE)"),
         ("96,512", DType::F32, "", "ttnn(dtype=bfloat8_b, layout=TILE)"),

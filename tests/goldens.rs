@@ -366,9 +366,22 @@ fn convert(from: &Layout, to: &Layout, options: &Options, source: &[u8]) -> Resu
     Err(Error::Unverified { fact: "test", what: what.to_owned() })
 }
 
+/// The program; by an emulator, where `TILEWRIGHT_RUNNER` names one because the tests were built for another processor.
+fn program() -> Command {
+    let program = env!("CARGO_BIN_EXE_tilewright");
+    match std::env::var_os("TILEWRIGHT_RUNNER") {
+        None => Command::new(program),
+        Some(runner) => {
+            let mut command = Command::new(runner);
+            command.arg(program);
+            command
+        }
+    }
+}
+
 fn spawn(arguments: &[String], scratch: &Path) -> Outcome {
     let (out, err) = (scratch.join("stdout"), scratch.join("stderr"));
-    let mut child = Command::new(env!("CARGO_BIN_EXE_tilewright"))
+    let mut child = program()
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(File::create(&out).unwrap())

@@ -181,10 +181,10 @@ impl<const SEARCH: bool> Encode for BfpEncode<SEARCH> {
                 self.lower::<L, N>(groups, peaks, exponents, |x| self.even(x, f32::trunc))
             }
             (Rounding::Host, false) => {
-                self.lower::<L, N>(groups, peaks, exponents, |x| self.even(x, |x| x as i32 as f32))
+                self.lower::<L, N>(groups, peaks, exponents, |x| self.even(x, truncated))
             }
             (_, true) => self.lower::<L, N>(groups, peaks, exponents, |x| self.down(x, f32::trunc)),
-            (_, false) => self.lower::<L, N>(groups, peaks, exponents, |x| self.down(x, |x| x as i32 as f32)),
+            (_, false) => self.lower::<L, N>(groups, peaks, exponents, |x| self.down(x, truncated)),
         }
     }
 
@@ -234,7 +234,7 @@ impl<const SEARCH: bool> Encode for BfpEncode<SEARCH> {
                     L::multiples(
                         group,
                         #[inline(always)]
-                        |x| (x * factor) as i32 as f32 + anchor,
+                        |x| truncated(x * factor) + anchor,
                     )
                 },
             ),
@@ -246,7 +246,7 @@ impl<const SEARCH: bool> Encode for BfpEncode<SEARCH> {
             (_, false) => walk.each::<Self, L>(
                 self,
                 #[inline(always)]
-                |group, factor| self.cut::<L, N>(group, factor, |x| x as i32 as f32),
+                |group, factor| self.cut::<L, N>(group, factor, truncated),
             ),
         }
     }
@@ -271,6 +271,18 @@ impl<const SEARCH: bool> Encode for BfpEncode<SEARCH> {
         }
         shared
     }
+}
+
+/// [`f32::trunc`] where that is no instruction, but a call.
+///
+/// Adding 2^23 leaves no place below 1. What is not below 2^23 itself has none.
+#[inline(always)]
+fn truncated(x: f32) -> f32 {
+    const WHOLE: f32 = 8_388_608.0;
+    let magnitude = x.abs();
+    let anchor = if magnitude < WHOLE { WHOLE } else { 0.0 };
+    let nearest = magnitude + anchor - anchor;
+    (nearest - if nearest > magnitude { 1.0 } else { 0.0 }).copysign(x)
 }
 
 impl<const SEARCH: bool> BfpEncode<SEARCH> {
@@ -431,5 +443,23 @@ impl Decode for BfpDecode {
     #[inline(always)]
     fn by_the_rule(&self, code: u8, shared: u8) -> f32 {
         if self.compat { self.bfp.unpack_compat(code, shared) } else { self.bfp.unpack(code, shared) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Around every power of two, and a stride through all codes.
+    #[test]
+    fn truncated_is_trunc() {
+        let edges = (0..=255_u32).flat_map(|e| (0..24).map(move |i| e << 23 | ((1 << i) >> 1)));
+        let edges = edges.flat_map(|code| [code.wrapping_sub(1), code, code + 1]);
+        for code in edges.chain((0..=u32::MAX).step_by(if cfg!(miri) { 1 << 22 } else { 997 })) {
+            for x in [f32::from_bits(code), -f32::from_bits(code)] {
+                let (got, want) = (truncated(x), x.trunc());
+                assert!(got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan(), "{x:e}: {got:e}");
+            }
+        }
     }
 }

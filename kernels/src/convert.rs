@@ -3,6 +3,7 @@
 use std::mem::MaybeUninit;
 
 use crate::lane::{self, Lane};
+use crate::mem::{prefetch_rows, put_rows, rows};
 use crate::window::{turns, turns_lie_inside};
 use crate::{Around, Caching, Kernels, MAX_AROUND, Number, Window};
 
@@ -29,10 +30,11 @@ impl Kernels {
         dst_at: usize,
         w: &Window,
     ) {
-        self.convert_around(from, to, src, src_at, dst, dst_at, w, &[]);
+        self.convert_around(from, to, src, src_at, dst, dst_at, w, &[], 0);
     }
 
-    /// [`Kernels::convert`] in every turn of up to [`MAX_AROUND`] loops, outermost first.
+    /// [`Kernels::convert`] in every turn of up to [`MAX_AROUND`] loops, outermost first. While rows of 16 elements are read, L2
+    /// is asked for what lies `ahead` bytes further in the source, where that is not 0.
     ///
     /// # Panics
     /// As [`Kernels::convert`], in whichever turn; and when there are more loops.
@@ -47,9 +49,11 @@ impl Kernels {
         dst_at: usize,
         w: &Window,
         around: &[Around],
+        ahead: isize,
     ) {
         if from == to {
-            return self.copy_around(from.size(), src, src_at, dst, dst_at, w, around, Caching::default());
+            let caching = Caching { past: false, ahead };
+            return self.copy_around(from.size(), src, src_at, dst, dst_at, w, around, caching);
         }
         assert!(around.len() <= MAX_AROUND, "{} loops around a window", around.len());
         if w.rows == 0 || w.cols == 0 || around.iter().any(|a| a.n == 0) {
@@ -80,7 +84,7 @@ impl Kernels {
             to.name(),
             dst.len()
         );
-        self.table.convert(Conversion { from, to, src, src_at, dst, dst_at, window: *w, around });
+        self.table.convert(Conversion { from, to, src, src_at, dst, dst_at, window: *w, around, ahead });
     }
 }
 
@@ -94,6 +98,7 @@ pub(crate) struct Conversion<'a> {
     dst_at: usize,
     window: Window,
     around: &'a [Around],
+    ahead: isize,
 }
 
 impl Conversion<'_> {
@@ -146,36 +151,46 @@ impl Conversion<'_> {
         );
     }
 
-    /// Rows of 16, eight of them at a time: one alone is too short for vector code that takes any length, and of a known
-    /// short length none is made.
+    /// Rows of 16, eight of them at a time: so it costs little to see that they lie inside both slices.
     #[inline(always)]
-    fn face_rows<A: Lane<M>, B: Lane<N>, const M: usize, const N: usize>(self) {
+    fn face_rows<A: Lane<M>, B: Lane<N>, const M: usize, const N: usize>(mut self) {
         let w = self.window;
-        let (mut from, mut to) = ([[[0; M]; FACE]; 8], [[[MaybeUninit::new(0); N]; FACE]; 8]);
         turns(
             self.around,
             #[inline(always)]
             |src, dst| {
-                for first in (0..w.rows).step_by(8) {
-                    let count = (w.rows - first).min(8);
-                    let place = |at: usize, turn: isize, r: usize, row: isize| {
-                        at.wrapping_add_signed(turn.wrapping_add(((first + r) as isize).wrapping_mul(row)))
-                    };
-                    for (r, run) in from[..count].iter_mut().enumerate() {
-                        let at = place(self.src_at, src, r, w.src_row);
-                        run.as_flattened_mut().copy_from_slice(&self.src[at..][..FACE * M]);
-                    }
-                    lane::run::<A, B, M, N>(
-                        from[..count].as_flattened().as_flattened(),
-                        to[..count].as_flattened_mut().as_flattened_mut(),
-                    );
-                    for (r, run) in to[..count].iter().enumerate() {
-                        let at = place(self.dst_at, dst, r, w.dst_row);
-                        self.dst[at..][..FACE * N].copy_from_slice(run.as_flattened());
-                    }
+                let (mut src, mut dst) =
+                    (self.src_at.wrapping_add_signed(src), self.dst_at.wrapping_add_signed(dst));
+                for _ in 0..w.rows / 8 {
+                    self.some_rows::<A, B, M, N, 8>(src, dst);
+                    src = src.wrapping_add_signed(w.src_row.wrapping_mul(8));
+                    dst = dst.wrapping_add_signed(w.dst_row.wrapping_mul(8));
+                }
+                for _ in 0..w.rows % 8 {
+                    self.some_rows::<A, B, M, N, 1>(src, dst);
+                    src = src.wrapping_add_signed(w.src_row);
+                    dst = dst.wrapping_add_signed(w.dst_row);
                 }
             },
         );
+    }
+
+    /// `R` rows of 16.
+    #[inline(always)]
+    fn some_rows<A: Lane<M>, B: Lane<N>, const M: usize, const N: usize, const R: usize>(
+        &mut self,
+        src: usize,
+        dst: usize,
+    ) {
+        if self.ahead != 0 {
+            prefetch_rows::<R>(self.src, src.wrapping_add_signed(self.ahead), self.window.src_row);
+        }
+        let from: [[[u8; M]; FACE]; R] = rows(self.src, src, self.window.src_row);
+        let mut to = [[[0; N]; FACE]; R];
+        for (to, from) in to.as_flattened_mut().iter_mut().zip(from.as_flattened()) {
+            *to = B::narrow(A::widen(*from));
+        }
+        put_rows(&to, self.dst, dst, self.window.dst_row);
     }
 }
 
@@ -320,7 +335,7 @@ pub(crate) mod sweep {
         let len = loops.map(|(n, step)| n.saturating_sub(1) * step as usize).sum::<usize>() + to.size();
         let run = |kernels: &Kernels| {
             let mut dst = vec![MaybeUninit::new(0xEE); len + 6];
-            kernels.convert_around(from, to, src, 0, &mut dst, 3, w, around);
+            kernels.convert_around(from, to, src, 0, &mut dst, 3, w, around, 7);
             assume_written(dst)
         };
         let (got, want) = (run(tested), run(rule));

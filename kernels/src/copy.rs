@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use crate::mem::Moves;
-use crate::stream::Streams;
+use crate::stream::{Stores, Streams};
 use crate::{Around, Caching, Kernels, Window, transpose};
 
 impl Kernels {
@@ -50,9 +50,9 @@ impl Kernels {
         caching: Caching,
     ) {
         if let Some(on) = Moves::new(elem, src, src_at, dst, dst_at, w, around) {
-            let on = on.merged();
+            let on = on.merged().fetching(caching.ahead);
             match self.streams() {
-                Some(by) if caching.past && on.whole_pieces() => self.table.stream(on, by, caching.ahead),
+                Some(by) if caching.past && on.whole_pieces() => self.table.stream(on, by),
                 _ => self.table.copy(on),
             }
         }
@@ -65,7 +65,7 @@ impl Kernels {
 /// `memcpy` until about 256 bytes.
 #[inline(always)]
 pub(crate) fn body(on: Moves<'_>) {
-    let Err(on) = transpose::attempt(on) else { return };
+    let Some(on) = transpose::attempt(on) else { return };
     match on.elem() {
         1 => on.each::<1>(),
         2 => on.each::<2>(),
@@ -88,12 +88,20 @@ pub(crate) fn body(on: Moves<'_>) {
 
 /// [`body`] with stores past the caches, of elements that are whole pieces.
 #[inline(always)]
-pub(crate) fn streamed(on: Moves<'_>, by: Streams, ahead: isize) {
+pub(crate) fn streamed(on: Moves<'_>, by: Streams) {
+    match by {
+        Streams::Narrow(by) => pieces(on, by),
+        Streams::Wide(by) => pieces(on, by),
+    }
+}
+
+#[inline(always)]
+fn pieces<const WIDE: bool>(on: Moves<'_>, by: Stores<WIDE>) {
     match on.elem() {
-        32 => on.each_streamed::<32>(by, ahead),
-        64 => on.each_streamed::<64>(by, ahead),
-        128 => on.each_streamed::<128>(by, ahead),
-        _ => on.each_streamed::<0>(by, ahead),
+        32 => on.each_streamed::<32, WIDE>(by),
+        64 => on.each_streamed::<64, WIDE>(by),
+        128 => on.each_streamed::<128, WIDE>(by),
+        _ => on.each_streamed::<0, WIDE>(by),
     }
 }
 

@@ -124,7 +124,7 @@ kernels! {
     copy(on: Moves<'_>): crate::copy::body, crate::scalar::copy, crate::copy::sweep::sweep;
     fill(pattern: &[u8], runs: Runs<'_>): crate::fill::body, crate::scalar::fill, crate::fill::sweep::sweep;
     pack(on: Packing<'_>): crate::pack::body, crate::pack::scalar, crate::pack::sweep::sweep;
-    stream(on: Moves<'_>, by: Streams, ahead: isize): crate::copy::streamed, crate::scalar::stream, crate::copy::sweep::sweep_streamed;
+    stream(on: Moves<'_>, by: Streams): crate::copy::streamed, crate::scalar::stream, crate::copy::sweep::sweep_streamed;
     unpack(on: Unpacking<'_>): crate::unpack::body, crate::unpack::scalar, crate::unpack::sweep::sweep;
 }
 

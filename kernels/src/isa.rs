@@ -68,6 +68,7 @@ macro_rules! features {
             "avx512vnni" "avx512bitalg" "avx512vpopcntdq"] $($rest)*);
     };
 }
+#[cfg(target_arch = "x86_64")]
 pub(crate) use features;
 
 macro_rules! detect {

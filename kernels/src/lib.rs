@@ -26,6 +26,7 @@ pub use isa::Isa;
 pub use mem::prefetch;
 pub use number::Number;
 pub use pack::PackArgs;
+pub use stream::Segment;
 pub use tile::TileShape;
 pub use unpack::UnpackArgs;
 pub use window::{Around, Caching, MAX_AROUND, Window};

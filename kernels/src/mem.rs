@@ -5,7 +5,7 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use crate::stream::{PIECE, Streams};
+use crate::stream::{PIECE, Stores};
 use crate::window::{MAX_AROUND, lies_inside, turns, turns_lie_inside};
 use crate::{Around, Window};
 
@@ -176,7 +176,7 @@ impl<'a> Move<'a> {
     /// Copies elements of `N` bytes (of any number of pieces, where `N` is 0) past the caches, and fetches what lies
     /// `ahead` of them.
     #[inline(always)]
-    fn each_streamed<const N: usize>(self, by: Streams, ahead: isize) {
+    fn each_streamed<const N: usize, const WIDE: bool>(self, by: Stores<WIDE>, ahead: isize) {
         let elem = if N == 0 { self.elem } else { N };
         assert!(elem == self.elem && elem.is_multiple_of(PIECE));
         let (src, dst) = (self.src.as_ptr(), self.dst.as_mut_ptr().cast::<u8>());
@@ -200,7 +200,11 @@ impl<'a> Move<'a> {
     /// Needs `src_row` and `dst_col` equal to the element size, which is `LINE / B`, and at least `B` rows and
     /// columns. A last block that would leave the window moves back inside and repeats elements of the one before.
     #[inline(always)]
-    fn blocks<const B: usize>(self, transpose: impl Fn([[u8; LINE]; B]) -> [[u8; LINE]; B] + Copy) {
+    fn blocks<const B: usize>(
+        self,
+        ahead: isize,
+        transpose: impl Fn([[u8; LINE]; B]) -> [[u8; LINE]; B] + Copy,
+    ) {
         let w = self.window;
         assert!(self.elem * B == LINE && w.rows >= B && w.cols >= B);
         assert!(w.src_row == self.elem as isize && w.dst_col == self.elem as isize);
@@ -211,6 +215,12 @@ impl<'a> Move<'a> {
         for (rows, cols) in squares(blocks(w.rows), blocks(w.cols)) {
             for c in cols {
                 let c = start(c, w.cols);
+                if ahead != 0 {
+                    // The last byte of a line's worth: the first may lie in a line that is being read.
+                    let first = self.src_at as isize + start(rows.start, w.rows) * w.src_row + c * w.src_col;
+                    let last = first.wrapping_add(CACHE_LINE as isize - 1);
+                    prefetch_rows::<B>(self.src, last.wrapping_add(ahead) as usize, w.src_col);
+                }
                 for r in rows.clone() {
                     let r = start(r, w.rows);
                     // SAFETY: M1: a block's column is `B` elements of one column of the window, `LINE` bytes on
@@ -239,6 +249,8 @@ impl<'a> Move<'a> {
 pub(crate) struct Moves<'a> {
     on: Move<'a>,
     around: &'a [Around],
+    /// Bytes from what is being read to what is fetched meanwhile; 0 for nothing.
+    ahead: isize,
 }
 
 impl<'a> Moves<'a> {
@@ -277,7 +289,13 @@ impl<'a> Moves<'a> {
             "{w:?} of elements of {elem} bytes, with {around:?} around it, leaves a source of {src_len} or a \
              destination of {dst_len} bytes"
         );
-        Some(Moves { on, around })
+        Some(Moves { on, around, ahead: 0 })
+    }
+
+    /// The same moves, with what lies `ahead` bytes from what is being read fetched meanwhile.
+    #[inline(always)]
+    pub(crate) fn fetching(self, ahead: isize) -> Moves<'a> {
+        Moves { ahead, ..self }
     }
 
     /// Bytes of an element.
@@ -317,7 +335,7 @@ impl<'a> Moves<'a> {
     /// Calls `f` with the move of each turn, the last loop running fastest.
     #[inline(always)]
     pub(crate) fn for_each(self, f: impl Fn(Move<'_>)) {
-        let Moves { on, around } = self;
+        let Moves { on, around, .. } = self;
         // M2 keeps both places inside of their slices in any turn.
         turns(
             around,
@@ -359,11 +377,12 @@ impl<'a> Moves<'a> {
 
     /// Copies elements of `N` bytes (of any size, where `N` is 0), which are whole pieces, past the caches.
     #[inline(always)]
-    pub(crate) fn each_streamed<const N: usize>(self, by: Streams, ahead: isize) {
+    pub(crate) fn each_streamed<const N: usize, const WIDE: bool>(self, by: Stores<WIDE>) {
         assert!(self.whole_pieces(), "not whole pieces of {PIECE} bytes");
+        let ahead = self.ahead;
         self.for_each(
             #[inline(always)]
-            |on| on.each_streamed::<N>(by, ahead),
+            |on| on.each_streamed::<N, WIDE>(by, ahead),
         );
         by.end();
     }
@@ -374,9 +393,10 @@ impl<'a> Moves<'a> {
         self,
         transpose: impl Fn([[u8; LINE]; B]) -> [[u8; LINE]; B] + Copy,
     ) {
+        let ahead = self.ahead;
         self.for_each(
             #[inline(always)]
-            move |on| on.blocks(transpose),
+            move |on| on.blocks(ahead, transpose),
         );
     }
 }
@@ -478,9 +498,9 @@ pub(crate) fn prefetch_later<T>(value: &T) {
     let _ = value;
 }
 
-/// Asks for the cache line of byte `at` (x86-64; nothing elsewhere), if the slice has that byte.
+/// Asks L1 for the cache line of byte `at` (x86-64; nothing elsewhere), if the slice has that byte.
 #[inline(always)]
-pub fn prefetch(bytes: &[u8], at: usize) {
+pub fn prefetch<T>(bytes: &[T], at: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if let Some(byte) = bytes.get(at) {
         safe_arch::prefetch_t0(byte);
@@ -492,12 +512,77 @@ pub fn prefetch(bytes: &[u8], at: usize) {
 /// Bytes of a row or column of a block: one 128-bit register.
 pub(crate) const LINE: usize = 16;
 
+/// Bytes of a cache line.
+const CACHE_LINE: usize = 64;
+
+/// Blocks of a cache line.
+const SIDE: usize = CACHE_LINE / LINE;
+
 /// Divides a grid of blocks into squares whose sides are cache lines of 64 bytes.
 #[inline(always)]
 fn squares(rows: usize, cols: usize) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
-    const SIDE: usize = 64 / LINE;
     let parts = |count: usize| (0..count).step_by(SIDE).map(move |at| at..count.min(at + SIDE));
     parts(cols).flat_map(move |cols| parts(rows).map(move |rows| (rows, cols.clone())))
+}
+
+/// `R` rows of `M` elements of `N` bytes: the first is at byte `at`, each further one `step` bytes on.
+///
+/// # Panics
+/// When one leaves the slice.
+#[inline(always)]
+pub(crate) fn rows<const N: usize, const M: usize, const R: usize>(
+    bytes: &[u8],
+    at: usize,
+    step: isize,
+) -> [[[u8; N]; M]; R] {
+    assert!(
+        lies_inside(bytes.len(), at, N * M, (R, step), (1, 0)),
+        "rows leave a slice of {} bytes",
+        bytes.len()
+    );
+    let mut rows = [[[0; N]; M]; R];
+    for (r, row) in rows.iter_mut().enumerate() {
+        // SAFETY: the row was found inside the slice; an array of bytes has no alignment.
+        *row = unsafe { bytes.as_ptr().add(at).offset(r as isize * step).cast::<[[u8; N]; M]>().read() };
+    }
+    rows
+}
+
+/// Stores rows where [`rows`] would find them.
+///
+/// # Panics
+/// When one leaves the slice.
+#[inline(always)]
+pub(crate) fn put_rows<const N: usize, const M: usize, const R: usize>(
+    rows: &[[[u8; N]; M]; R],
+    bytes: &mut [MaybeUninit<u8>],
+    at: usize,
+    step: isize,
+) {
+    assert!(
+        lies_inside(bytes.len(), at, N * M, (R, step), (1, 0)),
+        "rows leave a slice of {} bytes",
+        bytes.len()
+    );
+    for (r, row) in rows.iter().enumerate() {
+        // SAFETY: the row was found inside the slice; an array of bytes has no alignment.
+        unsafe { bytes.as_mut_ptr().add(at).offset(r as isize * step).cast::<[[u8; N]; M]>().write(*row) };
+    }
+}
+
+/// Asks L2 for the cache lines in which rows begin, if they all lie in the slice. L1 could not keep them where rows are a
+/// power of two apart.
+#[inline(always)]
+pub(crate) fn prefetch_rows<const R: usize>(bytes: &[u8], at: usize, step: isize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if lies_inside(bytes.len(), at, 1, (R, step), (1, 0)) {
+        for r in 0..R as isize {
+            // SAFETY: the byte was found inside the slice.
+            safe_arch::prefetch_t1(unsafe { &*bytes.as_ptr().add(at).offset(r * step) });
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = (bytes, at, step);
 }
 
 /// # Safety

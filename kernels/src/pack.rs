@@ -79,7 +79,7 @@ impl Kernels {
             "tiles of {bytes} bytes of {a:?} from byte {dst_at} leave a destination of {} bytes",
             dst.len()
         );
-        // SSE2 has no instruction for `f32::trunc`, and a call of the library's takes far longer than a cast.
+        // SSE2 has no instruction for `f32::trunc`: a call for each element.
         let truncates = !cfg!(target_arch = "x86_64") || self.isa() >= Isa::V3;
         self.table.pack(Packing { codec, from, src, args: a, dst, dst_at, truncates });
     }

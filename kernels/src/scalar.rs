@@ -28,7 +28,7 @@ fn window(on: Move<'_>) {
 }
 
 /// [`copy`]: caches change no byte.
-pub(crate) fn stream(on: Moves<'_>, _by: Streams, _ahead: isize) {
+pub(crate) fn stream(on: Moves<'_>, _by: Streams) {
     copy(on);
 }
 

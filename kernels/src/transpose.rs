@@ -11,14 +11,14 @@ use crate::mem::{LINE, Moves};
 /// Does the moves if they are transposes with elements of 1, 2, 4 or 8 bytes of at least one whole block; else gives
 /// them back.
 #[inline(always)]
-pub(crate) fn attempt(on: Moves<'_>) -> Result<(), Moves<'_>> {
+pub(crate) fn attempt(on: Moves<'_>) -> Option<Moves<'_>> {
     let contiguous = |on: &Moves<'_>| {
         let (elem, w) = (on.elem() as isize, on.window());
         w.src_row == elem && w.dst_col == elem
     };
     let on = if contiguous(&on) { on } else { on.swapped() };
     if !contiguous(&on) || on.window().rows.min(on.window().cols) * on.elem() < LINE {
-        return Err(on.swapped());
+        return Some(on.swapped());
     }
     match on.elem() {
         1 => on.blocks(
@@ -37,9 +37,9 @@ pub(crate) fn attempt(on: Moves<'_>) -> Result<(), Moves<'_>> {
             #[inline(always)]
             |lines| cast(round(cast::<_, u64x2, 2>(lines))),
         ),
-        _ => return Err(on.swapped()),
+        _ => return Some(on.swapped()),
     }
-    Ok(())
+    None
 }
 
 /// A 128-bit vector whose lanes can be interleaved with those of another: (low halves, high halves).

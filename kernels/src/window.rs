@@ -41,11 +41,11 @@ pub struct Around {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Caching {
     /// Whether stores go past the caches, as [`Kernels::stream`](crate::Kernels::stream) does it; such stores need the
-    /// same [`Kernels::fence`](crate::Kernels::fence). Only whole and aligned pieces of 32 bytes do, where V3 or above
-    /// has the instruction; for anything else this is ignored.
+    /// same [`Kernels::fence`](crate::Kernels::fence). Only whole and aligned pieces of 32 bytes do, on x86-64 at levels
+    /// above scalar; for anything else this is ignored.
     pub past: bool,
-    /// Bytes from what is being read to what is fetched meanwhile, because it is read soon; 0 fetches nothing. Only
-    /// stores past the caches heed it.
+    /// Bytes from what is being read to what is fetched meanwhile, because it is read soon; 0 fetches nothing. Stores past
+    /// the caches and transposes heed it.
     pub ahead: isize,
 }
 

@@ -46,7 +46,7 @@ pub struct Options {
 /// How the destination is written. The bytes are the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Store {
-    /// Past the caches where the destination is too large to stay in them.
+    /// Past the caches where the destination is too large to stay in them and the processor has such stores.
     #[default]
     Auto,
     /// Through the caches: the destination is read again soon.
@@ -166,8 +166,9 @@ impl Plan {
         let filled = target.codec.is_none() || nests.iter().any(|n| n.leaf == Leaf::Fill);
         let (fill, pad) =
             if filled { fill(&target, dst.fill())? } else { (Box::default(), dst.fill() as f32) };
+        let kernels = kernels_for(options.isa)?;
         let streams = match options.store {
-            Store::Auto => target.space.total_bytes() >= STREAMED,
+            Store::Auto => kernels.stores_past_caches() && target.space.total_bytes() >= STREAMED,
             store => store == Store::Streamed,
         };
         order::choose(&mut nests, &source, &target, op, streams);
@@ -175,7 +176,6 @@ impl Plan {
             let what = format!("a nest of {} loops", nest.loops.len());
             return Err(Error::TooComplex { what, cap: MAX_LOOPS });
         }
-        let kernels = kernels_for(options.isa)?;
         Ok(Plan { nests, src: source, dst: target, op, fill, pad, kernels, streams, options: *options })
     }
 

@@ -7,7 +7,8 @@
 //! whole lines and long runs.
 //!
 //! - Elements that are whole aligned pieces (a row of a face, a stick) go from source to destination at once.
-//! - All others (transposes, conversions, ragged rows) are assembled in L1, a block at a time, and written from there.
+//! - All others (transposes, conversions, ragged rows) are assembled in L1, a block at a time, and written from there;
+//!   what later blocks read is on its way meanwhile.
 
 use super::nest::{Gather, InPlace, Leaf, Loop, Nest};
 use super::{Op, Side};
@@ -35,8 +36,13 @@ const PIECE: i64 = 32;
 /// it looks ahead, which is about this much: twice of it costs a quarter of the speed.
 const ASSEMBLED: i64 = 2048;
 
-/// Bytes of a segment where the source runs across segments. At ragged sizes the lines at either end are not whole; eight
-/// lines between them make up for that.
+/// Bytes of the source that are on their way while it is assembled.
+const ASSEMBLED_AHEAD: i64 = 16 << 10;
+
+/// Bytes of tiles that are packed by one call. With a page of them bf16 is an eighth slower.
+const PACKED: i64 = 8 << 10;
+
+/// Bytes of a segment where the source runs across segments.
 const ACROSS: i64 = 512;
 
 /// Bytes of a cache line.
@@ -66,7 +72,11 @@ pub(crate) struct Walk {
     pub(crate) packed: Vec<i64>,
     /// The first loop of those that step inside of a segment.
     pub(crate) segment: usize,
-    /// Bytes from what is read to what is fetched meanwhile, where elements go at once; 0 where it is for the block to say.
+    /// How many turns of the segment's loop a block reaches beyond its own, so that a segment can end where a line of the
+    /// destination does; part of the source is then read twice, but no line written twice. A line's worth, or 0.
+    pub(crate) reach: u64,
+    /// Bytes from what is read to what is fetched meanwhile; 0 for nothing, or for [`crate::run`] to say where elements go
+    /// at once.
     pub(crate) ahead: i64,
 }
 
@@ -147,7 +157,7 @@ fn pack(loops: &[Loop], parts: &[Gather], in_place: bool, dst: &Side, streams: b
         if streams && loops[row].step[4] == grain {
             let whole = (1..=4).find(|n| n * grain % LINE == 0).unwrap_or(1);
             walk.segment = row;
-            walk.blocks[row] = loops[row].n.min(((SEGMENT / (whole * grain)).max(1) * whole) as u64);
+            walk.blocks[row] = loops[row].n.min(((PACKED / (whole * grain)).max(1) * whole) as u64);
         }
     }
     walk
@@ -325,12 +335,22 @@ fn assembled(loops: &[Loop], src: &Side, dst: &Side, op: Op, mut walk: Walk) -> 
     }
     let mut bytes = extent as u64;
     for i in between {
-        let room = if across.is_some() { (LINE / near).max(1) as u64 } else { u64::MAX };
+        // A line of the source, or two where there are no more.
+        let line = if loops[i].n as i64 * near > 2 * LINE { (LINE / near).max(1) as u64 } else { u64::MAX };
+        let room = if across.is_some() { line } else { u64::MAX };
         let turns = loops[i].n.min(MAX_BLOCK as u64 / bytes).min(room);
         if turns > 1 {
             walk.blocks[i] = turns;
             walk.packed[i] = bytes as i64;
             bytes *= turns;
+        }
+    }
+    if across.is_some() && extent == ACROSS && walk.segment + 1 == loops.len() {
+        let (i, line) = (walk.segment, (LINE / grain) as u64);
+        let ragged = loops[..i].iter().any(|l| l.step[3] == 0 && l.step[4] % LINE != 0);
+        if ragged && loops[i].n > walk.blocks[i] && (1..walk.blocks[i]).contains(&line) {
+            walk.reach = line;
+            walk.blocks[i] -= line;
         }
     }
     // Kernels take the innermost loop of a block and its longest; of a transpose, the two that run along.
@@ -340,6 +360,14 @@ fn assembled(loops: &[Loop], src: &Side, dst: &Side, op: Op, mut walk: Walk) -> 
     walk.rows =
         across.filter(|i| inner(i) && Some(*i) != walk.cols).or(others.max_by_key(|&i| walk.blocks[i]));
     walk.assembled = true;
+    if !block {
+        let bytes = walk.blocks.iter().fold(near, |bytes, &n| bytes.saturating_mul(n as i64));
+        let next = walk.order.iter().rev().find(|&&i| loops[i].n > walk.blocks[i]);
+        if let Some(&next) = next.filter(|&&i| self::fits(&loops[i])) {
+            let blocks = walk.blocks[next] as i64 * (ASSEMBLED_AHEAD / bytes).max(1);
+            walk.ahead = loops[next].step[1].saturating_mul(blocks);
+        }
+    }
     (walk, extent)
 }
 

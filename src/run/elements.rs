@@ -50,12 +50,13 @@ impl<'p> Calls<'p> {
             }
         }
         let (rows, cols, tiles) = (pick(walk.rows), pick(walk.cols), pick(walk.tiles));
-        // What is read as it lies is fetched by the processor itself; where runs lie apart, the fourth from here is fetched.
+        // What is read as it lies is fetched by the processor itself; where runs that go at once lie apart, the fourth from
+        // here is fetched.
         let run = nest.loops.last().map_or(0, |run| run.n as i64 * run.step[1]);
         let next =
             walk.within.iter().rev().skip(1).find(|&&i| size[i] > 1).map_or(0, |&i| nest.loops[i].step[1]);
         let ahead = match walk.ahead {
-            0 if next != run => next.saturating_mul(4),
+            0 if next != run && !walk.assembled => next.saturating_mul(4),
             ahead => ahead,
         };
         let caching = Caching { past: plan.streams && !walk.assembled, ahead: ahead as isize };
@@ -125,7 +126,17 @@ impl<'p> Calls<'p> {
                 }
             }
             (_, Op::Convert(number, into)) => {
-                plan.kernels.convert_around(number, into, source, from, out, to, &window(1), around);
+                plan.kernels.convert_around(
+                    number,
+                    into,
+                    source,
+                    from,
+                    out,
+                    to,
+                    &window(1),
+                    around,
+                    self.caching.ahead,
+                );
             }
             (_, Op::Cast { cast, strict }) => {
                 let fits = plan.kernels.cast(cast, source, from, out, to, &window(1));

@@ -54,12 +54,19 @@ impl<'a> Job<'a> {
             let to = (plan.linear(at) - base) as usize;
             match &nest.leaf {
                 Leaf::Element if walk.assembled => {
+                    let (first, left) = match walk.reach {
+                        0 => (true, 0),
+                        _ => {
+                            let (i, reach) = (walk.segment, walk.reach);
+                            (turn[i] == 0, (view.n[i] - turn[i] - size[i]).min(reach))
+                        }
+                    };
                     let assembly = match &mut assembly {
-                        Some(assembly) if assembly.calls.size() == &size => assembly,
-                        other => other.insert(Assembly::new(plan, nest, view, size)),
+                        Some(assembly) if assembly.suits(&size, left) => assembly,
+                        other => other.insert(Assembly::new(plan, nest, size, left)),
                     };
                     let block = self.block.get_or_insert_with(Block::zero);
-                    assembly.run(self.source, &mut self.carry, block, at, self.out, to);
+                    assembly.run(self.source, &mut self.carry, block, at, first, self.out, to);
                 }
                 Leaf::Element => {
                     let calls = match &mut calls {
