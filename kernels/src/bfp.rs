@@ -194,49 +194,25 @@ impl<const SEARCH: bool> Encode for BfpEncode<SEARCH> {
         let anchor = self.anchor();
         match (self.rounding, self.truncates) {
             // No bit that counts is lost: one beyond the last of 11 bits is far below half a place of the code.
-            (Rounding::Host, true) if L::SHORT => walk.each::<Self, L>(
+            (Rounding::Host, true) if L::SHORT => walk.nearest::<Self, L>(
                 self,
                 #[inline(always)]
-                |group, factor| {
-                    L::multiples(
-                        group,
-                        #[inline(always)]
-                        |x| x.mul_add(factor, anchor),
-                    )
-                },
+                |x, factor| x.mul_add(factor, anchor),
             ),
-            (Rounding::Host, false) if L::SHORT => walk.each::<Self, L>(
+            (Rounding::Host, false) if L::SHORT => walk.nearest::<Self, L>(
                 self,
                 #[inline(always)]
-                |group, factor| {
-                    L::multiples(
-                        group,
-                        #[inline(always)]
-                        |x| x * factor + anchor,
-                    )
-                },
+                |x, factor| x * factor + anchor,
             ),
-            (Rounding::Host, true) => walk.each::<Self, L>(
+            (Rounding::Host, true) => walk.nearest::<Self, L>(
                 self,
                 #[inline(always)]
-                |group, factor| {
-                    L::multiples(
-                        group,
-                        #[inline(always)]
-                        |x| (x * factor).trunc() + anchor,
-                    )
-                },
+                |x, factor| (x * factor).trunc() + anchor,
             ),
-            (Rounding::Host, false) => walk.each::<Self, L>(
+            (Rounding::Host, false) => walk.nearest::<Self, L>(
                 self,
                 #[inline(always)]
-                |group, factor| {
-                    L::multiples(
-                        group,
-                        #[inline(always)]
-                        |x| truncated(x * factor) + anchor,
-                    )
-                },
+                |x, factor| truncated(x * factor) + anchor,
             ),
             (_, true) => walk.each::<Self, L>(
                 self,

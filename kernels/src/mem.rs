@@ -470,7 +470,8 @@ impl<'a, const N: usize, const M: usize> Arrays<'a, N, M> {
         let (a, b, c) = (start(a), start(b), start(c));
         places.places[of].iter().map(
             #[inline(always)]
-            // SAFETY: M4 of all three, whose places are the same; as in `groups`.
+            // SAFETY: M4 of all three, whose places are the same; arrays of bytes have no alignment, and the borrows are those
+            // of the slices.
             move |&place| unsafe {
                 [&*a.offset(place).cast(), &*b.offset(place).cast(), &*c.offset(place).cast()]
             },

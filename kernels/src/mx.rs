@@ -206,16 +206,10 @@ impl Encode for Vector {
             );
         }
         let anchor = f32::from_bits((127 + 23 - self.fraction) << 23 | 1 << 22);
-        walk.each::<Self, L>(
+        walk.nearest::<Self, L>(
             self,
             #[inline(always)]
-            |group, factor| {
-                L::multiples(
-                    group,
-                    #[inline(always)]
-                    |x| x * factor + anchor,
-                )
-            },
+            |x, factor| x * factor + anchor,
         );
     }
 

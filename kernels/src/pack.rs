@@ -205,6 +205,22 @@ impl<const N: usize> Walk<'_, N> {
             }
         }
     }
+
+    /// [`Walk::each`] with codes that are [`Peak::multiples`]; `sum` gets an element and its group's factor.
+    #[inline(always)]
+    pub(crate) fn nearest<E: Encode, L: Peak<N>>(self, encode: &E, sum: impl Fn(f32, f32) -> f32) {
+        self.each::<E, L>(
+            encode,
+            #[inline(always)]
+            |group, factor| {
+                L::multiples(
+                    group,
+                    #[inline(always)]
+                    |x| sum(x, factor),
+                )
+            },
+        );
+    }
 }
 
 /// Whether [`Walk::each`] itself finds the peaks of the groups whose codes it makes.
