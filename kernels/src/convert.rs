@@ -274,13 +274,14 @@ pub(crate) mod sweep {
                     dst_col,
                 };
                 same(tested, rule, from, to, &src, &window(1, count, 0, f, 0, t));
-                for cols in (0..=9).chain([31, 33]) {
-                    let c = cols as isize;
-                    same(tested, rule, from, to, &src, &window(5, cols, c * f, f, c * t, t));
-                    same(tested, rule, from, to, &src, &window(5, cols, c * f + 3, f, c * t + 5, t));
-                    same(tested, rule, from, to, &src, &window(5, cols, f, 5 * f, t, 5 * t));
-                    same(tested, rule, from, to, &src, &window(5, cols, f, 5 * f, c * t, t));
-                    same(tested, rule, from, to, &src, &window(5, cols, 0, f, c * t, t));
+                // Rows of faces go eight at a time, and what is left one by one.
+                for (rows, cols) in (0..=9).chain([31, 33]).map(|cols| (5, cols)).chain([(11, FACE)]) {
+                    let (r, c) = (rows as isize, cols as isize);
+                    same(tested, rule, from, to, &src, &window(rows, cols, c * f, f, c * t, t));
+                    same(tested, rule, from, to, &src, &window(rows, cols, c * f + 3, f, c * t + 5, t));
+                    same(tested, rule, from, to, &src, &window(rows, cols, f, r * f, t, r * t));
+                    same(tested, rule, from, to, &src, &window(rows, cols, f, r * f, c * t, t));
+                    same(tested, rule, from, to, &src, &window(rows, cols, 0, f, c * t, t));
                 }
                 let w = window(3, 5, 40 * f, f, 5 * t, t);
                 let around =
