@@ -20,18 +20,17 @@ impl Kernels {
     /// When `dst` ends before byte `dst_at + src.len()`.
     #[inline]
     pub fn stream(&self, src: &[u8], dst: &mut [MaybeUninit<u8>], dst_at: usize) {
-        self.stream_segments(src, [Segment { from: 0, to: 0, len: src.len() }].into_iter(), dst, dst_at);
+        self.stream_segments(src, &[Segment { from: 0, to: 0, len: src.len() }], dst, dst_at);
     }
 
     /// [`Kernels::stream`] of several segments of `src` to places counted from byte `dst_at` of `dst`.
     ///
     /// # Panics
     /// When a segment leaves `src` or `dst`; those before it are written.
-    #[inline]
     pub fn stream_segments(
         &self,
         src: &[u8],
-        segments: impl Iterator<Item = Segment>,
+        segments: &[Segment],
         dst: &mut [MaybeUninit<u8>],
         dst_at: usize,
     ) {
@@ -69,13 +68,12 @@ impl Kernels {
 #[inline(always)]
 fn each(
     src: &[u8],
-    segments: impl Iterator<Item = Segment>,
+    segments: &[Segment],
     dst: &mut [MaybeUninit<u8>],
     dst_at: usize,
     copy: impl Fn(&[MaybeUninit<u8>], &mut [MaybeUninit<u8>]),
 ) {
-    for segment in segments {
-        let Segment { from, to, len } = segment;
+    for segment @ &Segment { from, to, len } in segments {
         let (at, room) = (dst_at.wrapping_add_signed(to), dst.len());
         let from = src.get(from..).and_then(|src| src.get(..len));
         let to = dst.get_mut(at..).and_then(|dst| dst.get_mut(..len));

@@ -100,18 +100,22 @@ impl<'p> Assembly<'p> {
             return plan.kernels.stream(&source[from..from + self.segments[0].len], out, to);
         }
         self.calls.run(source, carry, at, writable(block), 0);
-        let segments = self.segments[..self.count].iter();
+        let segments = &self.segments[..self.count];
         if self.reach == 0 && first {
-            return plan.kernels.stream_segments(block, segments.copied(), out, to);
+            return plan.kernels.stream_segments(block, segments, out, to);
         }
         // The bytes up to a segment's first line are left to the block before, those up to the next line behind it taken.
         let begin = out.as_ptr().addr().wrapping_add(to);
-        let aligned = segments.map(|&Segment { from, to, len }| {
+        let aligned = |Segment { from, to, len }: Segment| {
             let to_line = |at: usize| begin.wrapping_add_signed(to).wrapping_add(at).wrapping_neg() % LINE;
             let before = if first { 0 } else { to_line(0).min(len + self.reach) };
             let behind = to_line(len).min(self.reach);
             Segment { from: from + before, to: to + before as isize, len: len + behind - before }
-        });
-        plan.kernels.stream_segments(block, aligned, out, to);
+        };
+        for some in segments.chunks(32) {
+            let mut moved = [Segment::default(); 32];
+            moved.iter_mut().zip(some).for_each(|(moved, segment)| *moved = aligned(*segment));
+            plan.kernels.stream_segments(block, &moved[..some.len()], out, to);
+        }
     }
 }
