@@ -23,7 +23,6 @@ pub use block::{BlockCodec, BlockFormat, BlockOptions, CodecError, Rounding};
 pub use cast::{Cast, Integer};
 pub use dispatch::Kernels;
 pub use isa::Isa;
-pub use mem::prefetch;
 pub use number::Number;
 pub use pack::PackArgs;
 pub use stream::Segment;

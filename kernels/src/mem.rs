@@ -501,7 +501,7 @@ pub(crate) fn prefetch_later<T>(value: &T) {
 
 /// Asks L1 for the cache line of byte `at` (x86-64; nothing elsewhere), if the slice has that byte.
 #[inline(always)]
-pub fn prefetch<T>(bytes: &[T], at: usize) {
+fn prefetch(bytes: &[u8], at: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if let Some(byte) = bytes.get(at) {
         safe_arch::prefetch_t0(byte);
