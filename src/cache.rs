@@ -7,10 +7,10 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::family::Descriptor;
+use crate::family::{Placement, Tensor};
 use crate::layout::Layout;
 use crate::plan::{Options, Plan};
-use crate::target::{Placement, Tensor};
-use crate::text::Descriptor;
 
 /// One end of a conversion as texts; `End::from("ttnn(..)")` where the layout is all there is to say.
 #[derive(Debug, Clone, Copy)]

@@ -8,10 +8,10 @@ use std::mem::MaybeUninit;
 
 use families::{Choices, FAMILIES, dense};
 use kernels::Isa;
+use tilewright::family::Descriptor;
+use tilewright::family::{Placement, Tensor};
 use tilewright::plan::Store;
 use tilewright::run::Inline;
-use tilewright::target::{Placement, Tensor};
-use tilewright::text::Descriptor;
 use tilewright::{DType, Layout, Options, Plan};
 
 /// The system's allocator, which counts what each thread asks of it.

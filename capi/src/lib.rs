@@ -13,8 +13,8 @@ use std::ffi::{c_char, c_void};
 use std::fmt;
 
 use border::{Failure, Out, OutStruct, Result, call, check_apart, slice, slice_out};
+use tilewright::family::MAX_RANK;
 use tilewright::layout::{Layout, Owner};
-use tilewright::target::MAX_RANK;
 use tilewright::{Error, Plan};
 
 pub use types::*;

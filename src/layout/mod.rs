@@ -81,7 +81,7 @@ pub struct Geometry {
 /// A validated map from logical index to place.
 ///
 /// Every logical index has one place, or one in each replica; what no index reaches is padding with a
-/// defined fill. Layouts come from descriptors: see [`crate::text::Descriptor`] and [`crate::target`].
+/// defined fill. Layouts come from descriptors: see [`crate::family::Descriptor`] and [`crate::family`].
 #[derive(Debug, Clone)]
 pub struct Layout {
     shape: Vec<u64>,

@@ -150,8 +150,8 @@ impl Plan {
         if src.shape() != dst.shape() {
             return Err(Error::value(
                 "shape of the destination",
-                crate::target::join(dst.shape()),
-                format!("{}, the shape of the source", crate::target::join(src.shape())),
+                crate::family::join(dst.shape()),
+                format!("{}, the shape of the source", crate::family::join(src.shape())),
             ));
         }
         dst.check_destination()?;

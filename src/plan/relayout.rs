@@ -36,9 +36,9 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
-    use crate::target::device::Device;
-    use crate::target::{Placement, Tensor};
-    use crate::text::Descriptor;
+    use crate::family::Descriptor;
+    use crate::family::tenstorrent::device::Device;
+    use crate::family::{Placement, Tensor};
     use crate::{DType, Options, Plan};
 
     fn plan(from: (&str, &str), to: (&str, &str)) -> Plan {

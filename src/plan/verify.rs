@@ -346,9 +346,9 @@ fn take(taken: &mut [bool], slot: i64, loops: &[(u64, i64)]) -> Result<()> {
 mod tests {
     use super::*;
     use crate::families::{Choices, FAMILIES, dense, memref};
+    use crate::family::Tensor;
     use crate::plan::nest::Loop;
     use crate::run::interpret;
-    use crate::target::Tensor;
     use crate::{DType, Options, Plan};
     use proptest::prelude::*;
 

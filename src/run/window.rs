@@ -78,8 +78,8 @@ impl Window<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::target::{Placement, Tensor};
-    use crate::text::Descriptor;
+    use crate::family::Descriptor;
+    use crate::family::{Placement, Tensor};
     use crate::{DType, Options, Plan};
 
     fn plan(shape: &[u64], dtype: DType, from: &str, to: &str) -> Plan {
