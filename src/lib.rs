@@ -10,7 +10,7 @@ pub mod plan;
 pub mod run;
 pub mod text;
 
-pub use cache::{End, PlanCache, Request};
+pub use cache::{Endpoint, PlanCache, Request};
 pub use dtype::{DType, Format};
 pub use error::{Error, Result};
 pub use family::{Descriptor, Family, Placement, Tensor};

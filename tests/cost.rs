@@ -3,7 +3,7 @@
 use tilewright::family::Descriptor;
 use tilewright::family::host::strided::Memref;
 use tilewright::family::tenstorrent::mesh::Mapper;
-use tilewright::family::{Placement, Tensor};
+use tilewright::family::{Family, Placement, Tensor};
 use tilewright::{DType, Options, Plan};
 
 #[test]

@@ -212,8 +212,8 @@ impl Plan {
 
     /// Bytes of the smallest range that can be produced alone.
     #[getter]
-    fn granule(&self) -> usize {
-        self.plan.granule()
+    fn chunk_alignment(&self) -> usize {
+        self.plan.chunk_alignment()
     }
 
     /// The destination, where it is host arrays of one shape: one for each device of a mesh.

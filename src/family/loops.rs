@@ -6,7 +6,7 @@ use super::{Family, Placement, Tensor, check_count, check_sizes, join, volume};
 use crate::dtype::{DType, Format};
 use crate::error::{Error, Result};
 use crate::layout::axis::{Axis, Level};
-use crate::layout::stair::{Piece, Stair, add, zip};
+use crate::layout::piecewise::{Piecewise, Region, add, zip};
 use crate::layout::{Geometry, Layout, MAX_BYTES, Parts, Space, element_bytes};
 
 /// The most nests that are made or read.
@@ -73,7 +73,7 @@ impl Dci {
     pub fn from_layout(layout: &Layout, host: &Memref) -> Result<Dci> {
         let tensor = Tensor { shape: layout.shape().to_vec(), dtype: host.dtype };
         host.to_layout(&tensor, &Placement::default())?;
-        let grain = layout.grain() as i64;
+        let block_bytes = layout.block_bytes() as i64;
         let plain = !matches!(layout.format(), Format::Block(_));
         if layout.space.units != 1 || layout.buffers() != 1 || !plain {
             let given = format!("{} of {} buffers", layout.format(), layout.buffers());
@@ -83,7 +83,7 @@ impl Dci {
         let mut size = geometry.device_size.clone();
         if let Some(stick) = size.as_mut().and_then(|s| s.last_mut()) {
             // Sticks are whole, whatever the last size.
-            *stick = STICK_BYTES / grain as u64;
+            *stick = STICK_BYTES / block_bytes as u64;
         }
         let mut nests = Vec::new();
         if layout.elements() > 0 {
@@ -95,7 +95,7 @@ impl Dci {
             nests.sort_by_key(|p| p.at[1]);
         }
         let innermost_first = |shape: &[u64]| shape.iter().rev().copied().collect::<Vec<_>>();
-        let whole = [layout.space.unit_bytes / grain as u64];
+        let whole = [layout.space.unit_bytes / block_bytes as u64];
         Ok(Dci {
             host_to_device: true,
             source_format: plain_format(host.dtype),
@@ -120,7 +120,7 @@ fn too_many_nests() -> Error {
     Error::TooComplex { what: "the list of nests".into(), cap: MAX_NESTS }
 }
 
-fn dcsi(piece: Piece<2>) -> Dcsi {
+fn dcsi(piece: Region<2>) -> Dcsi {
     let loops = || piece.loops.iter().rev();
     Dcsi {
         size: loops().map(|l| l.0).collect(),
@@ -133,20 +133,20 @@ fn dcsi(piece: Piece<2>) -> Dcsi {
 
 /// Every element's move from the host array into a layout of one buffer, as nests of [host, device] elements
 /// with the greatest device step outermost.
-fn moves(layout: &Layout, host: &Memref) -> Result<Vec<Piece<2>>> {
-    let grain = layout.grain() as i64;
+fn moves(layout: &Layout, host: &Memref) -> Result<Vec<Region<2>>> {
+    let block_bytes = layout.block_bytes() as i64;
     let strides = host.strides.clone().unwrap_or_else(|| row_major(&host.shape));
-    let repeats = layout.replicas.iter().map(|r| (r.n, [0, r.step[1] / grain])).collect();
-    let mut all = vec![Piece { at: [host.offset, layout.offset / grain], loops: repeats }];
+    let repeats = layout.replicas.iter().map(|r| (r.n, [0, r.step[1] / block_bytes])).collect();
+    let mut all = vec![Region { at: [host.offset, layout.offset / block_bytes], loops: repeats }];
     for axis in &layout.axes {
         let loops: Vec<_> = axis.dims.iter().map(|&d| (host.shape[d], [strides[d]])).collect();
-        let (at, both) = zip::<1, 3, 4>(&Stair::nest(&loops), &axis.stair)?;
-        let pair = |step: [i64; 4]| [step[0], step[2] / grain];
+        let (at, both) = zip::<1, 3, 4>(&Piecewise::nest(&loops), &axis.stair)?;
+        let pair = |step: [i64; 4]| [step[0], step[2] / block_bytes];
         let pieces = both.pieces(add(at, [0, axis.start[0], axis.start[1], axis.start[2]]))?;
         if all.len().saturating_mul(pieces.len()) > MAX_NESTS {
             return Err(too_many_nests());
         }
-        let joined = |a: &Piece<2>, p: &Piece<4>| Piece {
+        let joined = |a: &Region<2>, p: &Region<4>| Region {
             at: add(a.at, pair(p.at)),
             loops: a.loops.iter().copied().chain(p.loops.iter().map(|&(n, s)| (n, pair(s)))).collect(),
         };
@@ -164,10 +164,10 @@ fn moves(layout: &Layout, host: &Memref) -> Result<Vec<Piece<2>>> {
 
 /// The same moves with exactly one loop for each device dimension; `None` if a loop does not run along one,
 /// or if two do.
-fn by_dimension(pieces: &[Piece<2>], size: &[u64], strides: &[i64]) -> Option<Vec<Piece<2>>> {
+fn by_dimension(pieces: &[Region<2>], size: &[u64], strides: &[i64]) -> Option<Vec<Region<2>>> {
     let steps = row_major(size);
     let mut out = Vec::new();
-    let mut work: Vec<Piece<2>> = pieces.iter().rev().cloned().collect();
+    let mut work: Vec<Region<2>> = pieces.iter().rev().cloned().collect();
     while let Some(mut piece) = work.pop() {
         if out.len() + work.len() > MAX_NESTS {
             return None;
@@ -189,12 +189,12 @@ fn by_dimension(pieces: &[Piece<2>], size: &[u64], strides: &[i64]) -> Option<Ve
             (loops[k].0 == 1).then(|| loops[k] = *l)?;
         }
         let Some((i, width)) = split else {
-            out.push(Piece { at: piece.at, loops });
+            out.push(Region { at: piece.at, loops });
             continue;
         };
         let (n, step) = piece.loops.remove(i);
         let wide = step.map(|s| s * width as i64);
-        let with = |more: &[(u64, [i64; 2])], turns: u64| Piece {
+        let with = |more: &[(u64, [i64; 2])], turns: u64| Region {
             at: add(piece.at, wide.map(|s| s * turns as i64)),
             loops: piece.loops.iter().chain(more).copied().collect(),
         };
@@ -208,7 +208,7 @@ fn by_dimension(pieces: &[Piece<2>], size: &[u64], strides: &[i64]) -> Option<Ve
 
 /// Nests over [host, device] elements that together describe a layout.
 struct Nests {
-    pieces: Vec<Piece<2>>,
+    pieces: Vec<Region<2>>,
     /// Loops that repeat every element.
     repeats: Vec<(u64, [i64; 2])>,
 }
@@ -224,7 +224,7 @@ impl Nests {
         check_sizes("shape", &tensor.shape)?;
         let elements = volume("the tensor", tensor.shape.iter().copied())?;
         volume("the repeats", self.repeats.iter().map(|l| l.0))?;
-        let moved = |p: &Piece<2>| volume("the loops", p.loops.iter().map(|l| l.0));
+        let moved = |p: &Region<2>| volume("the loops", p.loops.iter().map(|l| l.0));
         let mut sum = 0;
         for piece in &self.pieces {
             sum += u128::from(moved(piece)?);
@@ -251,8 +251,8 @@ impl Nests {
             }
             piece.loops.sort_by_key(|l| std::cmp::Reverse(l.1[0]));
             let steps = piece.loops.iter().map(|l| (l.0, l.1[1]));
-            last = last.max(hull(piece.at[1], steps.clone()).1);
-            let (low, high) = hull(piece.at[1], steps.chain(self.repeats.iter().map(|l| (l.0, l.1[1]))));
+            last = last.max(bounds(piece.at[1], steps.clone()).1);
+            let (low, high) = bounds(piece.at[1], steps.chain(self.repeats.iter().map(|l| (l.0, l.1[1]))));
             (lowest, highest) = (low.min(lowest), high.max(highest));
         }
         if lowest < 0 {
@@ -301,7 +301,7 @@ impl Nests {
 }
 
 /// The least and greatest value that loops reach from `at`.
-fn hull(at: i64, loops: impl Iterator<Item = (u64, i64)>) -> (i128, i128) {
+fn bounds(at: i64, loops: impl Iterator<Item = (u64, i64)>) -> (i128, i128) {
     loops.fold((i128::from(at), i128::from(at)), |(low, high), (n, step)| {
         // All loops together make at most 2^60 turns, so the sum stays below 2^124.
         let way = (i128::from(n) - 1) * i128::from(step);
@@ -311,12 +311,12 @@ fn hull(at: i64, loops: impl Iterator<Item = (u64, i64)>) -> (i128, i128) {
 
 /// The device places of consecutive host elements, in their order, and where both begin. Loops are sorted,
 /// the greatest host stride first, so each turn of one must cover exactly what lies before the next turn.
-fn follow(mut nests: Vec<Piece<2>>) -> Result<([i64; 2], Stair<1>)> {
+fn follow(mut nests: Vec<Region<2>>) -> Result<([i64; 2], Piecewise<1>)> {
     nests.sort_by_key(|p| p.at[0]);
     // Nests that interleave on the host are followed together.
-    let mut clusters: Vec<(i128, Vec<Piece<2>>)> = Vec::new();
+    let mut clusters: Vec<(i128, Vec<Region<2>>)> = Vec::new();
     for nest in nests {
-        let (_, high) = hull(nest.at[0], nest.loops.iter().map(|l| (l.0, l.1[0])));
+        let (_, high) = bounds(nest.at[0], nest.loops.iter().map(|l| (l.0, l.1[0])));
         match clusters.last_mut() {
             Some((end, cluster)) if i128::from(nest.at[0]) <= *end => {
                 *end = high.max(*end);
@@ -344,12 +344,12 @@ fn follow(mut nests: Vec<Piece<2>>) -> Result<([i64; 2], Stair<1>)> {
     let begin = begin.unwrap_or([0, 0]);
     match parts.len() {
         1 => Ok((begin, parts.remove(0).1)),
-        _ => Ok((begin, Stair::Seq(parts))),
+        _ => Ok((begin, Piecewise::Seq(parts))),
     }
 }
 
 /// [`follow`] for nests that interleave on the host: they must share their outermost loop.
-fn together(mut nests: Vec<Piece<2>>) -> Result<([i64; 2], Stair<1>)> {
+fn together(mut nests: Vec<Region<2>>) -> Result<([i64; 2], Piecewise<1>)> {
     let outer = nests[0].loops.first().copied();
     if let Some(other) = nests.iter().find(|p| p.loops.first() != outer.as_ref()) {
         let needed = format!("{outer:?}, as the nest that begins at host element {}", nests[0].at[0]);
@@ -361,7 +361,7 @@ fn together(mut nests: Vec<Piece<2>>) -> Result<([i64; 2], Stair<1>)> {
             let given = format!("element {} twice", nests[0].at[0]);
             return Err(Error::value("host elements", given, "each element once"));
         }
-        return Ok((nests[0].at, Stair::ONE));
+        return Ok((nests[0].at, Piecewise::ONE));
     };
     for nest in &mut nests {
         nest.loops.remove(0);
@@ -403,7 +403,7 @@ impl Family for ThreeTuple {
         self.validate()?;
         let steps = self.host_strides.iter().zip(&self.device_strides);
         let loops = self.ranges.iter().zip(steps).map(|(&n, (&h, &d))| (n, [h, d])).collect();
-        let nests = Nests { pieces: vec![Piece { at: [0, 0], loops }], repeats: vec![] };
+        let nests = Nests { pieces: vec![Region { at: [0, 0], loops }], repeats: vec![] };
         nests.into_layout(tensor, Format::Plain(tensor.dtype), None, placement)
     }
 }
@@ -475,7 +475,7 @@ impl Family for Dci {
                 return Err(Error::value(format!("repeats of dcsi_[{i}]"), format!("{repeats:?}"), needed));
             }
             nests.repeats = repeats;
-            nests.pieces.push(Piece { at: [at(host_at)?, at(device_at)?], loops });
+            nests.pieces.push(Region { at: [at(host_at)?, at(device_at)?], loops });
         }
         nests.into_layout(tensor, format, (!device_shape.is_empty()).then_some(device_size), placement)
     }

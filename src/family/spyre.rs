@@ -5,7 +5,7 @@ use super::{Family, Placement, Tensor, check_count, check_shape, check_sizes, jo
 use crate::dtype::{DType, Format};
 use crate::error::{Error, Result};
 use crate::layout::axis::{Axis, Level};
-use crate::layout::stair::Stair;
+use crate::layout::piecewise::Piecewise;
 use crate::layout::{Geometry, Layout, Parts, Space, element_bytes};
 
 /// Bytes of a stick.
@@ -220,7 +220,7 @@ impl Device {
             match stride {
                 0 => replicas.push(Level { n: self.size[dim], ..levels[dim] }),
                 1.. => digits.push(Digit { dim, stride: stride as u64 }),
-                _ => axes.push(Axis::new(vec![], 0, Stair::ONE, vec![levels[dim]])?),
+                _ => axes.push(Axis::new(vec![], 0, Piecewise::ONE, vec![levels[dim]])?),
             }
         }
         digits.sort_by_key(|d| std::cmp::Reverse(d.stride));
@@ -253,7 +253,7 @@ impl Device {
     ) -> Result<Axis> {
         let len = dims.iter().map(|&d| shape[d]).product::<u64>();
         let host: Vec<u64> = dims.iter().map(|&d| shape[d]).collect();
-        let (mut places, mut cells) = (Stair::ONE, 1_i64);
+        let (mut places, mut cells) = (Piecewise::ONE, 1_i64);
         // From the innermost digit outward; `places` covers one step of the next one.
         for (i, digit) in digits.iter().enumerate().rev() {
             let weight = digit.stride / unit;

@@ -4,8 +4,8 @@ use crate::dtype::{BlockFormat, Format};
 use crate::error::{Error, Result};
 use crate::family::{Family, Placement, Tensor, check_shape, check_sizes, volume};
 use crate::layout::axis::{Axis, Level};
-use crate::layout::stair::Stair;
-use crate::layout::{Geometry, Layout, Parts, Space, Tile, block_bytes};
+use crate::layout::piecewise::Piecewise;
+use crate::layout::{Geometry, Layout, Parts, Space, Tile, tile_bytes};
 
 /// How a block is stored: 32 elements of a row behind their scale.
 const BLOCK: Tile = Tile { rows: 1, cols: 32, transposed: false, compact: true };
@@ -26,7 +26,7 @@ pub struct MxArray {
 impl MxArray {
     /// The MX format of a name.
     pub fn format(name: &str) -> Option<BlockFormat> {
-        BlockFormat::from_name(name).filter(|f| block_bytes(*f, BLOCK) > 0)
+        BlockFormat::from_name(name).filter(|f| tile_bytes(*f, BLOCK) > 0)
     }
 }
 
@@ -40,7 +40,7 @@ impl Family for MxArray {
         if self.shape.is_empty() {
             return Err(Error::value("shape", "no dimension", "a last dimension to cut into blocks of 32"));
         }
-        if block_bytes(self.format, BLOCK) == 0 {
+        if tile_bytes(self.format, BLOCK) == 0 {
             return Err(Error::value("element type", self.format, "an MX format"));
         }
         Ok(())
@@ -54,13 +54,13 @@ impl Family for MxArray {
         self.validate()?;
         check_shape("memref shape", &self.shape, tensor)?;
         let (&len, outer) = self.shape.split_last().unwrap_or((&0, &[]));
-        let block = block_bytes(self.format, BLOCK);
+        let block = tile_bytes(self.format, BLOCK);
         let blocks = len.div_ceil(BLOCK.cols);
         let bytes = volume("the memref", outer.iter().copied().chain([blocks, block]))?;
         let mut axes = Vec::new();
         if bytes > 0 {
             let cells = vec![Level::bytes(blocks, block as i64), Level { n: BLOCK.cols, step: [0, 0, 1] }];
-            axes.push(Axis::new(vec![outer.len()], 0, Stair::run(len, [1]), cells)?);
+            axes.push(Axis::new(vec![outer.len()], 0, Piecewise::run(len, [1]), cells)?);
             let mut step = (blocks * block) as i64;
             for (d, &n) in outer.iter().enumerate().rev() {
                 axes.push(Axis::line(d, n, [0, step, 0])?);

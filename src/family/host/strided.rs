@@ -4,7 +4,7 @@ use crate::dtype::{DType, Format};
 use crate::error::{Error, Result};
 use crate::family::{Family, Placement, Tensor, check_count, check_shape, check_sizes, volume};
 use crate::layout::axis::{Axis, Level};
-use crate::layout::stair::{MAX_PARTS, Stair};
+use crate::layout::piecewise::{MAX_PARTS, Piecewise};
 use crate::layout::{Geometry, Layout, MAX_BYTES, Parts, Space};
 
 /// A host array: `memref<2x3x4xf32, strided<[12, 4, 1], offset: 0>>`.
@@ -48,7 +48,7 @@ fn axes(shape: &[u64], strides: &[i64], size: i64) -> Result<Vec<Axis>> {
     if interleaved && upward && followed {
         let loops: Vec<_> = shape.iter().copied().zip(strides.iter().map(|&s| [s])).collect();
         let cells = vec![Level::bytes(extent as u64, size)];
-        return Ok(vec![Axis::new((0..shape.len()).collect(), 0, Stair::nest(&loops), cells)?]);
+        return Ok(vec![Axis::new((0..shape.len()).collect(), 0, Piecewise::nest(&loops), cells)?]);
     }
     // The stride of a dimension of one element means nothing, and may be anything.
     let line = |(d, (&n, &stride)): (usize, (&u64, &i64))| {

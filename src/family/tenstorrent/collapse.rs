@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::family::volume;
 use crate::layout::affine::{AffineExpr, AffineMap};
 use crate::layout::axis::{Axis, Level};
-use crate::layout::stair::Stair;
+use crate::layout::piecewise::Piecewise;
 
 /// The most elements of a group of dimensions that a map joins in a way no product of staircases describes.
 const MAX_FOLLOWED: u64 = 1 << 20;
@@ -54,10 +54,10 @@ pub(crate) fn axes(
     let mut axes = Vec::new();
     for (r, result) in results.iter().enumerate().filter(|(_, p)| p.dims.is_empty()) {
         let x = result.eval(&vec![0; shape.len()])?;
-        axes.push(sharding.axis(vec![], x as i64, Stair::ONE, r)?);
+        axes.push(sharding.axis(vec![], x as i64, Piecewise::ONE, r)?);
     }
     for d in (0..shape.len()).filter(|&d| shape[d] == 1) {
-        axes.push(Axis::new(vec![d], 0, Stair::ONE, vec![])?);
+        axes.push(Axis::new(vec![d], 0, Piecewise::ONE, vec![])?);
     }
     for dims in groups(&results, shape) {
         let depends = |r: &usize| results[*r].dims.iter().any(|d| dims.contains(d));
@@ -146,7 +146,7 @@ fn axis(
     let linear: Option<Vec<_>> = members.iter().map(|&r| results[r].linear.as_ref()).collect();
     match linear.as_deref() {
         Some([(steps, at)]) => {
-            let x = Stair::nest(&dims.iter().map(|&d| (shape[d], [steps[d]])).collect::<Vec<_>>());
+            let x = Piecewise::nest(&dims.iter().map(|&d| (shape[d], [steps[d]])).collect::<Vec<_>>());
             return sharding.axis(dims, *at, x, members[0]);
         }
         Some(linear) if digits.in_order && members.iter().all(|&r| sharding.is_whole(r)) => {
@@ -155,7 +155,7 @@ fn axis(
                 linear.iter().zip(&digits.weights).map(|(l, &w)| f(l) * w as i64).sum()
             };
             let nest: Vec<_> = dims.iter().map(|&d| (shape[d], [whole(&|l| l.0[d])])).collect();
-            return Axis::new(dims, whole(&|l| l.1), Stair::nest(&nest), digits.cells);
+            return Axis::new(dims, whole(&|l| l.1), Piecewise::nest(&nest), digits.cells);
         }
         _ => {}
     }
@@ -179,7 +179,7 @@ fn axis(
         }
         cells.push([cell as i64]);
     }
-    let ([first], places) = Stair::through(cells)?;
+    let ([first], places) = Piecewise::through(cells)?;
     Axis::new(dims, first, places, digits.cells)
 }
 

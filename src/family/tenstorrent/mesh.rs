@@ -4,7 +4,7 @@ use super::ttnn::Orientation;
 use crate::error::{Error, Result};
 use crate::family::{Tensor, check_count, check_positive, check_sizes, join, volume};
 use crate::layout::axis::{Axis, Level};
-use crate::layout::stair::{Stair, compose};
+use crate::layout::piecewise::{Piecewise, compose};
 use crate::layout::{Layout, Parts, Space};
 
 /// The most devices of a mesh.
@@ -328,7 +328,7 @@ impl Cut {
         let parts: u64 = digits.iter().map(|l| l.n).product();
         volume("an axis over the mesh", [parts, axis.extent().max(axis.places.len())])?;
         // From the global coordinate to that of the concatenated parts, innermost dimension first.
-        let (mut place, mut stride, mut part) = (Stair::ONE, 1, axis.places.len() as i64);
+        let (mut place, mut stride, mut part) = (Piecewise::ONE, 1, axis.places.len() as i64);
         for &d in axis.dims.iter().rev() {
             let width = place.len();
             place = place.repeat(self.local[d], [stride]);
@@ -387,7 +387,7 @@ mod tests {
     use crate::family::spyre::SpyreLayout;
     use crate::family::{Family, Placement as Around};
     use crate::layout::coverage::{Held, held};
-    use crate::layout::{Deal, Geometry, MAX_BYTES};
+    use crate::layout::{Geometry, MAX_BYTES, RoundRobin};
 
     fn tensor(shape: &[u64]) -> Tensor {
         Tensor { shape: shape.to_vec(), dtype: DType::F16 }
@@ -428,10 +428,21 @@ mod tests {
             shape: tensor.shape.clone(),
             format: Format::Plain(tensor.dtype),
             tile: None,
-            axes: vec![Axis::new((0..tensor.shape.len()).collect(), 0, Stair::run(elements, [1]), cells)?],
+            axes: vec![Axis::new(
+                (0..tensor.shape.len()).collect(),
+                0,
+                Piecewise::run(elements, [1]),
+                cells,
+            )?],
             replicas: vec![],
             offset: 0,
-            space: Space { units, unit_bytes: 6, pitch_bytes: 8, deal: Deal::new(2, deep, None), buffers: 2 },
+            space: Space {
+                units,
+                unit_bytes: 6,
+                pitch_bytes: 8,
+                deal: RoundRobin::new(2, deep, None),
+                buffers: 2,
+            },
             fill: 0.0,
             geometry: Geometry::default(),
         })

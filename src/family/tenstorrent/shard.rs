@@ -5,8 +5,8 @@ use crate::dtype::Format;
 use crate::error::{Error, Result};
 use crate::family::volume;
 use crate::layout::axis::{Axis, Level};
-use crate::layout::stair::{Stair, compose};
-use crate::layout::{Deal, Geometry, Layout, Parts, Space, Tile, block_bytes, element_bytes};
+use crate::layout::piecewise::{Piecewise, compose};
+use crate::layout::{Geometry, Layout, Parts, RoundRobin, Space, Tile, element_bytes, tile_bytes};
 
 /// The most cores that may lie out of order, because each takes an entry of a table.
 const MAX_DEALT: u64 = 1 << 16;
@@ -49,7 +49,7 @@ impl Sharding {
         let padded = padded.ok_or_else(|| Error::overflow("the shape of a shard"))?;
         let counts: Vec<u64> = padded.iter().zip(&tile_shape).map(|(n, tile)| n / tile).collect();
         let cell_bytes = match (format, tile) {
-            (Format::Block(block), Some(tile)) => block_bytes(block, tile),
+            (Format::Block(block), Some(tile)) => tile_bytes(block, tile),
             (_, Some(tile)) => tile.elements() * element_bytes(format),
             (_, None) => element_bytes(format),
         };
@@ -98,7 +98,7 @@ impl Sharding {
             Buffers::InTurn(_) => None,
             Buffers::At(at) => Some(at),
         };
-        let deal = Deal::new(n, room, numbers);
+        let deal = RoundRobin::new(n, room, numbers);
         // In order and without gaps, addresses are linear through all buffers.
         self.dealt = deal.is_some() || pitch != self.bytes;
         self.space = if self.dealt {
@@ -132,11 +132,11 @@ impl Sharding {
     }
 
     /// The axis of `dims` along dimension `r`, where `x` gives coordinates from `first` on.
-    pub(crate) fn axis(&self, dims: Vec<usize>, first: i64, x: Stair<1>, r: usize) -> Result<Axis> {
+    pub(crate) fn axis(&self, dims: Vec<usize>, first: i64, x: Piecewise<1>, r: usize) -> Result<Axis> {
         if self.is_whole(r) {
             return Axis::new(dims, first, x, self.cells(r));
         }
-        let cut = Stair::nest(&[(self.grid[r], [self.padded[r] as i64]), (self.shard[r], [1])]);
+        let cut = Piecewise::nest(&[(self.grid[r], [self.padded[r] as i64]), (self.shard[r], [1])]);
         let ([first], places) = compose(&x, first, &cut)?;
         Axis::new(dims, first, places, self.cells(r))
     }

@@ -106,13 +106,13 @@ pub(crate) fn levels(tile: Tile, format: Format) -> [Vec<Level>; 2] {
 mod tests {
     use super::*;
     use crate::layout::axis::Axis;
-    use crate::layout::stair::Stair;
+    use crate::layout::piecewise::Piecewise;
 
     /// The address of each (row, column), row-major.
     fn addresses(tile: Tile, format: Format) -> Vec<[i64; 3]> {
         let axis = |cells: Vec<Level>| {
             let n = cells.iter().map(|c| c.n).product();
-            Axis::new(vec![0], 0, Stair::run(n, [1]), cells).unwrap()
+            Axis::new(vec![0], 0, Piecewise::run(n, [1]), cells).unwrap()
         };
         let [rows, cols] = levels(tile, format).map(axis);
         let at = |r, c| {

@@ -6,7 +6,7 @@ use crate::dtype::{DType, Format};
 use crate::error::{Error, Result};
 use crate::family::{Family, Placement, Tensor, check_count, check_positive, check_sizes, join, volume};
 use crate::layout::axis::Axis;
-use crate::layout::stair::Stair;
+use crate::layout::piecewise::Piecewise;
 use crate::layout::{Geometry, Layout, Tile};
 
 /// TTNN's names of plain element types.
@@ -236,7 +236,7 @@ impl Physical {
                 // Inside of the physical size, which was checked.
                 stride *= self.padded[d] as i64;
             }
-            sharding.axis(dims, 0, Stair::nest(&loops), r)
+            sharding.axis(dims, 0, Piecewise::nest(&loops), r)
         };
         (0..self.shape.len()).map(axis).collect()
     }

@@ -1,6 +1,6 @@
 //! Staircase functions: where the elements along one axis lie.
 //!
-//! A [`Stair`] maps a coordinate `u` in `0..len` to a vector of `K` addresses that advance together. It is
+//! A [`Piecewise`] maps a coordinate `u` in `0..len` to a vector of `K` addresses that advance together. It is
 //! a tree of runs, loops and sequences, never a list of elements, so that 128k rows on 64 cores are a
 //! handful of nodes. Every operation works on the tree and is bounded by [`MAX_PARTS`].
 
@@ -15,18 +15,18 @@ pub(crate) type Step<const K: usize> = [i64; K];
 
 /// A staircase over `0..len()`, relative to the address of its first element.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Stair<const K: usize> {
+pub(crate) enum Piecewise<const K: usize> {
     /// `len` elements, `step` apart.
     Run { len: u64, step: Step<K> },
     /// `n` copies of `body`, `step` apart.
-    Loop { n: u64, step: Step<K>, body: Box<Stair<K>> },
+    Loop { n: u64, step: Step<K>, body: Box<Piecewise<K>> },
     /// One part after another; each starts at its own address.
-    Seq(Vec<(Step<K>, Stair<K>)>),
+    Seq(Vec<(Step<K>, Piecewise<K>)>),
 }
 
 /// A rectangular part of a staircase: perfectly nested loops, outermost first, from one address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Piece<const K: usize> {
+pub(crate) struct Region<const K: usize> {
     pub(crate) at: Step<K>,
     pub(crate) loops: Vec<(u64, Step<K>)>,
 }
@@ -57,43 +57,43 @@ fn too_complex() -> Error {
     Error::TooComplex { what: "an axis".into(), cap: MAX_PARTS }
 }
 
-impl<const K: usize> Stair<K> {
+impl<const K: usize> Piecewise<K> {
     /// The staircase of one element.
-    pub(crate) const ONE: Stair<K> = Stair::Run { len: 1, step: [0; K] };
+    pub(crate) const ONE: Piecewise<K> = Piecewise::Run { len: 1, step: [0; K] };
 
     /// `len` elements, `step` apart.
-    pub(crate) fn run(len: u64, step: Step<K>) -> Stair<K> {
-        Stair::Run { len, step: if len == 1 { [0; K] } else { step } }
+    pub(crate) fn run(len: u64, step: Step<K>) -> Piecewise<K> {
+        Piecewise::Run { len, step: if len == 1 { [0; K] } else { step } }
     }
 
     /// `n` copies of `self`, `step` apart; loops whose steps chain become one.
-    pub(crate) fn repeat(self, n: u64, step: Step<K>) -> Stair<K> {
+    pub(crate) fn repeat(self, n: u64, step: Step<K>) -> Piecewise<K> {
         if n == 1 {
             return self;
         }
         match self {
-            Stair::Run { len: 1, .. } => Stair::Run { len: n, step },
-            Stair::Run { len, step: inner } if step == scale(inner, len as i64) => {
-                Stair::Run { len: n * len, step: inner }
+            Piecewise::Run { len: 1, .. } => Piecewise::Run { len: n, step },
+            Piecewise::Run { len, step: inner } if step == scale(inner, len as i64) => {
+                Piecewise::Run { len: n * len, step: inner }
             }
-            Stair::Loop { n: m, step: inner, body } if step == scale(inner, m as i64) => {
-                Stair::Loop { n: n * m, step: inner, body }
+            Piecewise::Loop { n: m, step: inner, body } if step == scale(inner, m as i64) => {
+                Piecewise::Loop { n: n * m, step: inner, body }
             }
-            body => Stair::Loop { n, step, body: Box::new(body) },
+            body => Piecewise::Loop { n, step, body: Box::new(body) },
         }
     }
 
     /// The staircase of nested loops, outermost first.
-    pub(crate) fn nest(loops: &[(u64, Step<K>)]) -> Stair<K> {
-        loops.iter().rev().fold(Stair::ONE, |body, &(n, step)| body.repeat(n, step))
+    pub(crate) fn nest(loops: &[(u64, Step<K>)]) -> Piecewise<K> {
+        loops.iter().rev().fold(Piecewise::ONE, |body, &(n, step)| body.repeat(n, step))
     }
 
     /// How many coordinates it covers.
     pub(crate) fn len(&self) -> u64 {
         match self {
-            Stair::Run { len, .. } => *len,
-            Stair::Loop { n, body, .. } => n * body.len(),
-            Stair::Seq(parts) => parts.iter().map(|(_, s)| s.len()).sum(),
+            Piecewise::Run { len, .. } => *len,
+            Piecewise::Loop { n, body, .. } => n * body.len(),
+            Piecewise::Seq(parts) => parts.iter().map(|(_, s)| s.len()).sum(),
         }
     }
 
@@ -103,14 +103,14 @@ impl<const K: usize> Stair<K> {
         let mut node = self;
         loop {
             match node {
-                Stair::Run { step, .. } => return add(at, scale(*step, u as i64)),
-                Stair::Loop { step, body, .. } => {
+                Piecewise::Run { step, .. } => return add(at, scale(*step, u as i64)),
+                Piecewise::Loop { step, body, .. } => {
                     let len = body.len();
                     at = add(at, scale(*step, (u / len) as i64));
                     u %= len;
                     node = body;
                 }
-                Stair::Seq(parts) => {
+                Piecewise::Seq(parts) => {
                     for (start, part) in parts {
                         let len = part.len();
                         if u < len {
@@ -126,7 +126,7 @@ impl<const K: usize> Stair<K> {
     }
 
     /// The part over `lo..hi`, and the address of its first element.
-    pub(crate) fn slice(&self, lo: u64, hi: u64) -> (Step<K>, Stair<K>) {
+    pub(crate) fn slice(&self, lo: u64, hi: u64) -> (Step<K>, Piecewise<K>) {
         let mut out = Parts::default();
         self.slice_into(lo, hi, [0; K], &mut out);
         out.finish()
@@ -138,8 +138,10 @@ impl<const K: usize> Stair<K> {
         }
         match self {
             _ if lo == 0 && hi == self.len() => out.push(at, self.clone()),
-            Stair::Run { step, .. } => out.push(add(at, scale(*step, lo as i64)), Stair::run(hi - lo, *step)),
-            Stair::Loop { step, body, .. } => {
+            Piecewise::Run { step, .. } => {
+                out.push(add(at, scale(*step, lo as i64)), Piecewise::run(hi - lo, *step))
+            }
+            Piecewise::Loop { step, body, .. } => {
                 let len = body.len();
                 let (mut first, last) = (lo / len, hi / len);
                 let start = |i: u64| add(at, scale(*step, i as i64));
@@ -155,7 +157,7 @@ impl<const K: usize> Stair<K> {
                 }
                 body.slice_into(0, hi % len, start(last), out);
             }
-            Stair::Seq(parts) => {
+            Piecewise::Seq(parts) => {
                 let mut begin = 0;
                 for (start, part) in parts {
                     let end = begin + part.len();
@@ -170,11 +172,11 @@ impl<const K: usize> Stair<K> {
     }
 
     /// Every element replaced by a copy of `inner`: the staircase of row-major pairs.
-    pub(crate) fn product(&self, inner: &Stair<K>) -> Stair<K> {
+    pub(crate) fn product(&self, inner: &Piecewise<K>) -> Piecewise<K> {
         match self {
-            Stair::Run { len, step } => inner.clone().repeat(*len, *step),
-            Stair::Loop { n, step, body } => body.product(inner).repeat(*n, *step),
-            Stair::Seq(parts) => {
+            Piecewise::Run { len, step } => inner.clone().repeat(*len, *step),
+            Piecewise::Loop { n, step, body } => body.product(inner).repeat(*n, *step),
+            Piecewise::Seq(parts) => {
                 let mut out = Parts::default();
                 for (at, part) in parts {
                     out.push(*at, part.product(inner));
@@ -185,7 +187,7 @@ impl<const K: usize> Stair<K> {
     }
 
     /// The rectangular parts, in order of the coordinate.
-    pub(crate) fn pieces(&self, at: Step<K>) -> Result<Vec<Piece<K>>> {
+    pub(crate) fn pieces(&self, at: Step<K>) -> Result<Vec<Region<K>>> {
         let mut out = Vec::new();
         let mut budget = Budget(0);
         self.pieces_into(at, &mut Vec::new(), &mut out, &mut budget)?;
@@ -196,24 +198,24 @@ impl<const K: usize> Stair<K> {
         &self,
         at: Step<K>,
         loops: &mut Vec<(u64, Step<K>)>,
-        out: &mut Vec<Piece<K>>,
+        out: &mut Vec<Region<K>>,
         budget: &mut Budget,
     ) -> Result<()> {
         match self {
-            Stair::Run { len, step } => {
+            Piecewise::Run { len, step } => {
                 budget.spend()?;
                 let mut loops = loops.clone();
                 if *len != 1 {
                     loops.push((*len, *step));
                 }
-                out.push(Piece { at, loops });
+                out.push(Region { at, loops });
             }
-            Stair::Loop { n, step, body } => {
+            Piecewise::Loop { n, step, body } => {
                 loops.push((*n, *step));
                 body.pieces_into(at, loops, out, budget)?;
                 loops.pop();
             }
-            Stair::Seq(parts) => {
+            Piecewise::Seq(parts) => {
                 for (start, part) in parts {
                     part.pieces_into(add(at, *start), loops, out, budget)?;
                 }
@@ -223,10 +225,10 @@ impl<const K: usize> Stair<K> {
     }
 
     /// The staircase through the given addresses, one for each coordinate; an error where too few of them repeat.
-    pub(crate) fn through(addresses: impl IntoIterator<Item = Step<K>>) -> Result<(Step<K>, Stair<K>)> {
+    pub(crate) fn through(addresses: impl IntoIterator<Item = Step<K>>) -> Result<(Step<K>, Piecewise<K>)> {
         let mut out = Parts::default();
         for at in addresses {
-            out.push(at, Stair::ONE);
+            out.push(at, Piecewise::ONE);
             if out.0.len() > MAX_PARTS {
                 out.fold();
                 if out.0.len() > MAX_PARTS / 2 {
@@ -238,11 +240,11 @@ impl<const K: usize> Stair<K> {
     }
 }
 
-/// Both staircases at once, over the same coordinate; `KL = K + L` addresses.
+/// Both maps at once, over the same coordinate; `KL = K + L` addresses.
 pub(crate) fn zip<const K: usize, const L: usize, const KL: usize>(
-    a: &Stair<K>,
-    b: &Stair<L>,
-) -> Result<(Step<KL>, Stair<KL>)> {
+    a: &Piecewise<K>,
+    b: &Piecewise<L>,
+) -> Result<(Step<KL>, Piecewise<KL>)> {
     debug_assert_eq!(K + L, KL);
     debug_assert_eq!(a.len(), b.len());
     let mut out = Parts::default();
@@ -255,9 +257,9 @@ fn pair<const K: usize, const L: usize, const KL: usize>(a: Step<K>, b: Step<L>)
 }
 
 fn zip_into<const K: usize, const L: usize, const KL: usize>(
-    a: &Stair<K>,
+    a: &Piecewise<K>,
     at_a: Step<K>,
-    b: &Stair<L>,
+    b: &Piecewise<L>,
     at_b: Step<L>,
     out: &mut Parts<KL>,
     budget: &mut Budget,
@@ -266,8 +268,8 @@ fn zip_into<const K: usize, const L: usize, const KL: usize>(
     // A loop over both sides: one turn of it is zipped once.
     let mut turns = |n: u64,
                      step: (Step<K>, Step<L>),
-                     body_a: &Stair<K>,
-                     body_b: &Stair<L>,
+                     body_a: &Piecewise<K>,
+                     body_b: &Piecewise<L>,
                      skip: (Step<K>, Step<L>),
                      out: &mut Parts<KL>| {
         let mut body = Parts::default();
@@ -281,11 +283,11 @@ fn zip_into<const K: usize, const L: usize, const KL: usize>(
     };
     let zero = ([0; K], [0; L]);
     match (a, b) {
-        (Stair::Run { len, step: s }, Stair::Run { step: t, .. }) => {
-            out.push(pair(at_a, at_b), Stair::run(*len, pair(*s, *t)));
+        (Piecewise::Run { len, step: s }, Piecewise::Run { step: t, .. }) => {
+            out.push(pair(at_a, at_b), Piecewise::run(*len, pair(*s, *t)));
             Ok(())
         }
-        (Stair::Seq(parts), _) => {
+        (Piecewise::Seq(parts), _) => {
             let mut begin = 0;
             for (start, part) in parts {
                 let end = begin + part.len();
@@ -295,7 +297,7 @@ fn zip_into<const K: usize, const L: usize, const KL: usize>(
             }
             Ok(())
         }
-        (_, Stair::Seq(parts)) => {
+        (_, Piecewise::Seq(parts)) => {
             let mut begin = 0;
             for (start, part) in parts {
                 let end = begin + part.len();
@@ -305,15 +307,15 @@ fn zip_into<const K: usize, const L: usize, const KL: usize>(
             }
             Ok(())
         }
-        (Stair::Loop { n, step, body }, Stair::Run { step: t, .. }) => {
+        (Piecewise::Loop { n, step, body }, Piecewise::Run { step: t, .. }) => {
             let len = body.len();
-            turns(*n, (*step, scale(*t, len as i64)), body, &Stair::run(len, *t), zero, out)
+            turns(*n, (*step, scale(*t, len as i64)), body, &Piecewise::run(len, *t), zero, out)
         }
-        (Stair::Run { step: s, .. }, Stair::Loop { n, step, body }) => {
+        (Piecewise::Run { step: s, .. }, Piecewise::Loop { n, step, body }) => {
             let len = body.len();
-            turns(*n, (scale(*s, len as i64), *step), &Stair::run(len, *s), body, zero, out)
+            turns(*n, (scale(*s, len as i64), *step), &Piecewise::run(len, *s), body, zero, out)
         }
-        (Stair::Loop { n, step: s, body: x }, Stair::Loop { n: m, step: t, body: y }) => {
+        (Piecewise::Loop { n, step: s, body: x }, Piecewise::Loop { n: m, step: t, body: y }) => {
             let (p, q) = (x.len(), y.len());
             let period = u128::from(p / gcd(p, q)) * u128::from(q);
             let (per_a, per_b) = (period / u128::from(p), period / u128::from(q));
@@ -358,31 +360,33 @@ fn zip_into<const K: usize, const L: usize, const KL: usize>(
 ///
 /// Every coordinate that `inner` reaches must lie in `0..outer.len()`.
 pub(crate) fn compose<const K: usize>(
-    inner: &Stair<1>,
+    inner: &Piecewise<1>,
     at: i64,
-    outer: &Stair<K>,
-) -> Result<(Step<K>, Stair<K>)> {
+    outer: &Piecewise<K>,
+) -> Result<(Step<K>, Piecewise<K>)> {
     let mut out = Parts::default();
     compose_into(inner, at, outer, &mut out, &mut Budget(0))?;
     Ok(out.finish())
 }
 
 fn compose_into<const K: usize>(
-    inner: &Stair<1>,
+    inner: &Piecewise<1>,
     at: i64,
-    outer: &Stair<K>,
+    outer: &Piecewise<K>,
     out: &mut Parts<K>,
     budget: &mut Budget,
 ) -> Result<()> {
     budget.spend()?;
     match inner {
-        Stair::Run { len: len @ 1, .. } | Stair::Run { len, step: [1] } => {
+        Piecewise::Run { len: len @ 1, .. } | Piecewise::Run { len, step: [1] } => {
             outer.slice_into(at as u64, at as u64 + len, [0; K], out);
             Ok(())
         }
-        Stair::Run { len, step: [step] } => turn_into(*len, *step, &Stair::ONE, at, outer, out, budget),
-        Stair::Loop { n, step: [step], body } => turn_into(*n, *step, body, at, outer, out, budget),
-        Stair::Seq(parts) => {
+        Piecewise::Run { len, step: [step] } => {
+            turn_into(*len, *step, &Piecewise::ONE, at, outer, out, budget)
+        }
+        Piecewise::Loop { n, step: [step], body } => turn_into(*n, *step, body, at, outer, out, budget),
+        Piecewise::Seq(parts) => {
             for (start, part) in parts {
                 compose_into(part, at + start[0], outer, out, budget)?;
             }
@@ -392,17 +396,17 @@ fn compose_into<const K: usize>(
 }
 
 /// The least and greatest coordinate that a staircase from `at` reaches.
-fn hull(stair: &Stair<1>, at: i64) -> (i64, i64) {
+fn bounds(stair: &Piecewise<1>, at: i64) -> (i64, i64) {
     let reach = |n: u64, step: i64, (lo, hi): (i64, i64)| {
         let d = (n as i64 - 1) * step;
         (lo + d.min(0), hi + d.max(0))
     };
     match stair {
-        Stair::Run { len, step } => reach(*len, step[0], (at, at)),
-        Stair::Loop { n, step, body } => reach(*n, step[0], hull(body, at)),
-        Stair::Seq(parts) => parts
+        Piecewise::Run { len, step } => reach(*len, step[0], (at, at)),
+        Piecewise::Loop { n, step, body } => reach(*n, step[0], bounds(body, at)),
+        Piecewise::Seq(parts) => parts
             .iter()
-            .map(|(start, part)| hull(part, at + start[0]))
+            .map(|(start, part)| bounds(part, at + start[0]))
             .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
             .unwrap_or((at, at)),
     }
@@ -412,15 +416,15 @@ fn hull(stair: &Stair<1>, at: i64) -> (i64, i64) {
 fn turn_into<const K: usize>(
     mut n: u64,
     step: i64,
-    body: &Stair<1>,
+    body: &Piecewise<1>,
     mut at: i64,
-    outer: &Stair<K>,
+    outer: &Piecewise<K>,
     out: &mut Parts<K>,
     budget: &mut Budget,
 ) -> Result<()> {
     while n > 0 {
         budget.spend()?;
-        let once = hull(body, at);
+        let once = bounds(body, at);
         match advance(n, step, once, outer) {
             Advance::Even(even) => {
                 let mut parts = Parts::default();
@@ -462,15 +466,15 @@ enum Advance<const K: usize> {
 }
 
 /// How the address moves over `n` turns of what covers `once` at first.
-fn advance<const K: usize>(n: u64, step: i64, once: (i64, i64), outer: &Stair<K>) -> Advance<K> {
+fn advance<const K: usize>(n: u64, step: i64, once: (i64, i64), outer: &Piecewise<K>) -> Advance<K> {
     let way = (n as i64 - 1) * step;
     let (lo, hi) = (once.0 + way.min(0), once.1 + way.max(0));
     // Descend to the smallest node that holds all turns.
     let (mut node, mut begin) = (outer, 0_i64);
     loop {
         match node {
-            Stair::Run { step: s, .. } => return Advance::Even(scale(*s, step)),
-            Stair::Loop { step: s, body, .. } => {
+            Piecewise::Run { step: s, .. } => return Advance::Even(scale(*s, step)),
+            Piecewise::Loop { step: s, body, .. } => {
                 let len = body.len() as i64;
                 if step % len == 0 {
                     return Advance::Even(scale(*s, step / len));
@@ -482,7 +486,7 @@ fn advance<const K: usize>(n: u64, step: i64, once: (i64, i64), outer: &Stair<K>
                 begin += turn * len;
                 node = body;
             }
-            Stair::Seq(parts) => {
+            Piecewise::Seq(parts) => {
                 let mut from = begin;
                 let mut holds = None;
                 for (_, part) in parts {
@@ -506,14 +510,14 @@ fn advance<const K: usize>(n: u64, step: i64, once: (i64, i64), outer: &Stair<K>
 
 /// Collects the parts of a staircase in order, folding what repeats.
 #[derive(Debug, Default)]
-struct Parts<const K: usize>(Vec<(Step<K>, Stair<K>)>);
+struct Parts<const K: usize>(Vec<(Step<K>, Piecewise<K>)>);
 
 /// The longest sequence of parts that is looked for as a repeating pattern.
 const MAX_PATTERN: usize = 64;
 
 impl<const K: usize> Parts<K> {
-    fn push(&mut self, at: Step<K>, stair: Stair<K>) {
-        if let Stair::Seq(parts) = stair {
+    fn push(&mut self, at: Step<K>, stair: Piecewise<K>) {
+        if let Piecewise::Seq(parts) = stair {
             for (start, part) in parts {
                 self.push(add(at, start), part);
             }
@@ -530,7 +534,7 @@ impl<const K: usize> Parts<K> {
     }
 
     /// The address of the first element, and the staircase from there.
-    fn finish(mut self) -> (Step<K>, Stair<K>) {
+    fn finish(mut self) -> (Step<K>, Piecewise<K>) {
         if self.0.len() > 3 {
             self.fold();
         }
@@ -541,7 +545,7 @@ impl<const K: usize> Parts<K> {
         for part in &mut self.0 {
             part.0 = std::array::from_fn(|k| part.0[k] - start[k]);
         }
-        (start, Stair::Seq(self.0))
+        (start, Piecewise::Seq(self.0))
     }
 
     /// Replaces each repeated sequence of parts by a loop.
@@ -560,7 +564,7 @@ impl<const K: usize> Parts<K> {
                     .iter()
                     .map(|(at, part)| (std::array::from_fn(|k| at[k] - start[k]), part.clone()))
                     .collect();
-                self.push(start, Stair::Seq(body).repeat(r as u64, by));
+                self.push(start, Piecewise::Seq(body).repeat(r as u64, by));
                 i += p * r;
             } else {
                 self.push(parts[i].0, parts[i].1.clone());
@@ -571,7 +575,7 @@ impl<const K: usize> Parts<K> {
 }
 
 /// How often the first `p` parts come again, evenly spaced.
-fn repeats<const K: usize>(parts: &[(Step<K>, Stair<K>)], p: usize) -> usize {
+fn repeats<const K: usize>(parts: &[(Step<K>, Piecewise<K>)], p: usize) -> usize {
     let by: Step<K> = std::array::from_fn(|k| parts[p].0[k] - parts[0].0[k]);
     let mut end = p;
     while end < parts.len() {
@@ -585,16 +589,16 @@ fn repeats<const K: usize>(parts: &[(Step<K>, Stair<K>)], p: usize) -> usize {
 }
 
 /// `first` and then, `by` further, `second`, as one rectangular staircase if they are one.
-fn join<const K: usize>(first: &Stair<K>, second: &Stair<K>, by: Step<K>) -> Option<Stair<K>> {
-    use Stair::{Loop, Run};
+fn join<const K: usize>(first: &Piecewise<K>, second: &Piecewise<K>, by: Step<K>) -> Option<Piecewise<K>> {
+    use Piecewise::{Loop, Run};
     match (first, second) {
         (Run { len: 1, .. }, Run { len, step }) if *len == 1 || *step == by => {
-            return Some(Stair::run(len + 1, by));
+            return Some(Piecewise::run(len + 1, by));
         }
         (Run { len, step }, Run { len: more, step: other })
             if by == scale(*step, *len as i64) && (*more == 1 || step == other) =>
         {
-            return Some(Stair::run(len + more, *step));
+            return Some(Piecewise::run(len + more, *step));
         }
         (Loop { n, step, body }, Loop { n: m, step: other, body: same })
             if by == scale(*step, *n as i64) && step == other && body == same =>
@@ -616,12 +620,12 @@ fn join<const K: usize>(first: &Stair<K>, second: &Stair<K>, by: Step<K>) -> Opt
 mod tests {
     use super::*;
 
-    fn values<const K: usize>(at: Step<K>, s: &Stair<K>) -> Vec<Step<K>> {
+    fn values<const K: usize>(at: Step<K>, s: &Piecewise<K>) -> Vec<Step<K>> {
         (0..s.len()).map(|u| add(at, s.eval(u))).collect()
     }
 
     /// A staircase split by nested, not necessarily dividing, widths.
-    fn split(len: u64, widths: &[u64]) -> (Stair<1>, Vec<i64>) {
+    fn split(len: u64, widths: &[u64]) -> (Piecewise<1>, Vec<i64>) {
         let oracle: Vec<i64> = (0..len)
             .map(|u| {
                 let (mut rest, mut at) = (u, 0);
@@ -632,7 +636,7 @@ mod tests {
                 at + rest as i64
             })
             .collect();
-        (Stair::through(oracle.iter().map(|&a| [a])).unwrap().1, oracle)
+        (Piecewise::through(oracle.iter().map(|&a| [a])).unwrap().1, oracle)
     }
 
     #[test]
@@ -682,9 +686,9 @@ mod tests {
             vec![(4, [2]), (2, [9]), (2, [1])],
         ];
         for loops in inners {
-            let inner = Stair::nest(&loops);
+            let inner = Piecewise::nest(&loops);
             for at in [0, 1, 350] {
-                let (lo, hi) = hull(&inner, at);
+                let (lo, hi) = bounds(&inner, at);
                 if lo < 0 || hi >= 400 {
                     continue;
                 }
@@ -699,8 +703,8 @@ mod tests {
     #[test]
     fn a_long_axis_is_a_few_nodes() {
         // 128k rows on 8 cores, in tiles of two faces.
-        let cells = Stair::<1>::nest(&[(8, [1 << 30]), (512, [1 << 20]), (2, [512]), (16, [16])]);
-        let rows = Stair::run(131_072, [8192]);
+        let cells = Piecewise::<1>::nest(&[(8, [1 << 30]), (512, [1 << 20]), (2, [512]), (16, [16])]);
+        let rows = Piecewise::run(131_072, [8192]);
         let (_, both) = zip::<1, 1, 2>(&rows, &cells).unwrap();
         assert_eq!(both.pieces([0, 0]).unwrap().len(), 1);
         // The same, ragged: one piece more for each level that is cut.
@@ -711,8 +715,8 @@ mod tests {
 
     #[test]
     fn what_shares_no_period_hits_the_cap() {
-        let a = Stair::<1>::nest(&[(1 << 20, [1 << 20]), (65_521, [1])]);
-        let b = Stair::<1>::nest(&[(65_521, [1 << 21]), (1 << 20, [1])]);
+        let a = Piecewise::<1>::nest(&[(1 << 20, [1 << 20]), (65_521, [1])]);
+        let b = Piecewise::<1>::nest(&[(65_521, [1 << 21]), (1 << 20, [1])]);
         assert!(matches!(zip::<1, 1, 2>(&a, &b), Err(Error::TooComplex { .. })));
     }
 }
