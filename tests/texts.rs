@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use tilewright::Error;
 use tilewright::dtype::{BlockFormat, DType, Format};
+use tilewright::family::Descriptor;
 use tilewright::family::Tensor;
 use tilewright::family::host::mx::MxArray;
 use tilewright::family::host::strided::Memref;
@@ -22,7 +23,7 @@ use tilewright::family::tenstorrent::metal::{
 use tilewright::family::tenstorrent::tile::{Element, TileShape};
 use tilewright::family::tenstorrent::ttnn::{Memory, Orientation, PadValue, PageLayout, Scheme, Ttnn};
 use tilewright::layout::affine::{AffineExpr, AffineMap};
-use tilewright::text::{Descriptor, MAX_DEPTH, MAX_TEXT, parse};
+use tilewright::text::{MAX_DEPTH, MAX_TEXT, parse};
 
 /// Texts of the golden cases and of the design documents, by kind.
 fn corpus(kind: &str) -> Vec<String> {
