@@ -48,7 +48,9 @@ fn descriptor(cursor: &mut lexer::Cursor<'_>) -> Result<Descriptor> {
         #[cfg(feature = "json")]
         Some('{') => return loops::dci::dci(cursor).map(Descriptor::Dci),
         #[cfg(not(feature = "json"))]
-        Some('{') => return Err(cursor.unsupported("JSON, which is read where the feature `json` is on")),
+        Some('{') => {
+            return Err(cursor.expected("a layout that is not JSON (the crate feature `json` reads those)"));
+        }
         Some('(') => Descriptor::Tuple(loops::tuple::three_tuple(cursor)?),
         Some('#') => tenstorrent::metal::layout(cursor, None)?,
         _ => {
