@@ -275,7 +275,7 @@ pub unsafe extern "C" fn tw_plan_execute(
         check_apart(source, source_length, destination, destination_length)?;
         let source = slice(source.cast::<u8>(), source_length, "source")?;
         let destination = slice_out(destination.cast::<u8>(), destination_length, "destination")?;
-        executor::with(executor, |executor| plan.execute_on(executor, source, destination).map(|_| ()))
+        executor::with(executor, |executor| plan.execute_uninit_on(executor, source, destination).map(|_| ()))
     };
     // SAFETY: as above.
     unsafe { call(message, body) }

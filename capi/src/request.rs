@@ -63,19 +63,16 @@ fn options(request: &tw_request) -> Result<Options> {
                 .ok_or_else(|| Failure::value("request->isa", level, "TW_ISA_BEST to TW_ISA_V4"))?,
         ),
     };
-    Ok(Options {
-        rounding: pick(
-            "request->rounding",
-            request.rounding,
-            [Rounding::Host, Rounding::Device, Rounding::Truncate],
-        )?,
-        search: flags & TW_SEARCH != 0,
-        saturate: flags & TW_SATURATE != 0,
-        compat_unpack: flags & TW_COMPAT_UNPACK != 0,
-        sen169: if flags & TW_SEN169_DEEPTOOLS != 0 { Sen169::Deeptools } else { Sen169::Nearest },
-        store: pick("request->store", request.store, [Store::Auto, Store::Cached, Store::Streamed])?,
-        isa,
-    })
+    let roundings = [Rounding::Host, Rounding::Device, Rounding::Truncate];
+    let sen169 = if flags & TW_SEN169_DEEPTOOLS != 0 { Sen169::Deeptools } else { Sen169::Nearest };
+    Ok(Options::default()
+        .with_rounding(pick("request->rounding", request.rounding, roundings)?)
+        .with_search(flags & TW_SEARCH != 0)
+        .with_saturate(flags & TW_SATURATE != 0)
+        .with_compat_unpack(flags & TW_COMPAT_UNPACK != 0)
+        .with_sen169(sen169)
+        .with_store(pick("request->store", request.store, [Store::Auto, Store::Cached, Store::Streamed])?)
+        .with_isa(isa))
 }
 
 /// Instruction set levels with their numbers.

@@ -133,22 +133,20 @@ impl Job {
         let source = texts.source(choices.order)?;
         let layout = texts.target(choices.pad_value)?;
         let NumberArgs { rounding, search, compat_unpack, codec, saturate } = choices.numbers;
-        let options = Options {
-            rounding: match rounding {
+        let options = Options::default()
+            .with_rounding(match rounding {
                 Rounding::Host => kernels::Rounding::Host,
                 Rounding::Device => kernels::Rounding::Device,
                 Rounding::Truncate => kernels::Rounding::Truncate,
-            },
-            search,
-            compat_unpack,
-            saturate,
-            sen169: match codec {
+            })
+            .with_search(search)
+            .with_compat_unpack(compat_unpack)
+            .with_saturate(saturate)
+            .with_sen169(match codec {
                 Codec::Nearest => Sen169::Nearest,
                 Codec::Deeptools => Sen169::Deeptools,
-            },
-            isa: Some(choices.isa),
-            ..Options::default()
-        };
+            })
+            .with_isa(choices.isa);
         let plan = Plan::compile(&source, &layout, &options)?;
         let order = texts.order()?;
         Ok(Job { texts, layout, plan, source, order })
@@ -165,7 +163,7 @@ impl Job {
     /// Converts; the slices have the lengths of all buffers of the two layouts.
     pub(crate) fn execute(&self, source: &[u8], destination: &mut [u8], threads: NonZeroUsize) -> Result<()> {
         let pool = run::Pool::new(threads.get())?;
-        Ok(self.plan.run_on(&pool, source, destination)?)
+        Ok(self.plan.execute_on(&pool, source, destination)?)
     }
 
     /// The same by the scalar reference, which never sees the plan.

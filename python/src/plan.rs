@@ -83,23 +83,21 @@ impl Plan {
         // Warnings show who called the function of the Python half that had this plan cached.
         let source = source.map(|text| read(py, text, 3)).transpose()?;
         let to = to.map(|text| read(py, text, 3)).transpose()?;
-        let options = Options {
-            rounding: match rounding {
+        let options = Options::default()
+            .with_rounding(match rounding {
                 "host" => Rounding::Host,
                 "device" => Rounding::Device,
                 "truncate" => Rounding::Truncate,
                 _ => return Err(value("rounding", rounding, "host, device or truncate")),
-            },
-            search,
-            compat_unpack,
-            sen169: match codec {
+            })
+            .with_search(search)
+            .with_compat_unpack(compat_unpack)
+            .with_sen169(match codec {
                 "nearest" => Sen169::Nearest,
                 "deeptools" => Sen169::Deeptools,
                 _ => return Err(value("codec", codec, "nearest or deeptools")),
-            },
-            saturate,
-            ..Options::default()
-        };
+            })
+            .with_saturate(saturate);
         let tensor = tensor(shape, dtype, source.as_ref(), to.as_ref())?;
         let mesh: Option<Mapper> = mesh.map(str::parse).transpose().map_err(exception)?;
         let device: Option<Device> = device.map(str::parse).transpose().map_err(exception)?;
@@ -116,7 +114,7 @@ impl Plan {
     ) -> PyResult<()> {
         self.with(py, x, out, |plan, source, out| {
             let threads = Threads::new(py, threads, out.len())?;
-            let run = || plan.execute_on(threads.executor(), source, out).map(|_| ());
+            let run = || plan.execute_uninit_on(threads.executor(), source, out).map(|_| ());
             py.detach(run).map_err(exception)
         })
     }

@@ -4,8 +4,8 @@
 //! group of dimensions apart until any two of them reach the same tiles by the same loops, or no tile in
 //! common; [`tiles`] puts together those that reach the same.
 
+use super::ir::{AddressPair, Gather, Leaf, Loop, Nest, dst, src};
 use super::lower::{MAX_NESTS, limit, simplify};
-use super::nest::{AddressPair, Gather, Leaf, Loop, Nest, dst, src};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::layout::piecewise::{Region, add, scale};

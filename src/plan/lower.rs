@@ -1,7 +1,7 @@
 //! From two layouts to loop nests: join the axes, refine both staircases, cross the pieces.
 
 use super::gather;
-use super::nest::{AddressPair, Leaf, Loop, Nest, dst};
+use super::ir::{AddressPair, Leaf, Loop, Nest, dst};
 use crate::dtype::Format;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
