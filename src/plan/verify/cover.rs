@@ -7,7 +7,7 @@
 
 use super::refuse;
 use crate::error::{Error, Result};
-use crate::layout::{Layout, RoundRobin, Space};
+use crate::layout::{Layout, MAX_BYTES, RoundRobin, Space};
 use crate::plan::ir::{ScheduledNest, dst};
 
 /// Runs and ranges of periods that the proof looks at before it gives up: about a second.
@@ -74,12 +74,12 @@ impl Cover {
         let unit = i128::from(layout.space.unit_bytes);
         let linear = |a: [i64; 3]| i128::from(a[0]) * unit + i128::from(a[1]);
         let block = i128::from(layout.block_bytes());
-        let [mut unit_end, mut byte_end, _] = dst(nest.at).map(i128::from);
-        if unit_end < 0 || byte_end < 0 {
+        let [mut unit_end, mut byte_end, slot] = dst(nest.at).map(i128::from);
+        if unit_end < 0 || byte_end < 0 || slot != 0 {
             return Err(refuse("V1", format!("a nest begins at unit {unit_end}, byte {byte_end}")));
         }
         for l in &nest.loops {
-            if l.n == 0 || l.dst()[..2].iter().any(|&s| s < 0) {
+            if l.n == 0 || l.dst()[2] != 0 || l.dst()[..2].iter().any(|&s| s < 0) {
                 return Err(refuse("V1", format!("a loop of {} iterations, {:?} apart", l.n, l.dst())));
             }
             let span = |s: i64| (i128::from(l.n) - 1).saturating_mul(s.into());
@@ -89,14 +89,15 @@ impl Cover {
         if unit_end >= i128::from(layout.space.units) || byte_end > unit - block {
             return Err(refuse("V1", format!("a nest reaches unit {unit_end}, byte {byte_end}")));
         }
-        // Everything lies below 2^60 from here on.
         let first = self.loops.len();
         let (mut bytes, mut body) = (block as i64, block as i64);
         for l in nest.loops.iter().rev() {
-            let (n, step) = (l.n as i64, linear(l.dst()) as i64);
-            if step <= 0 || (n > 1 && step < body) {
-                return Err(refuse("V1", format!("{n} iterations of {body} bytes, {step} bytes apart")));
+            let step = linear(l.dst());
+            if step <= 0 || step > i128::from(MAX_BYTES) || (l.n > 1 && step < body.into()) {
+                return Err(refuse("V1", format!("{} iterations of {body} bytes, {step} bytes apart", l.n)));
             }
+            // All iterations lie inside of the destination.
+            let (n, step) = (l.n as i64, step as i64);
             if step == bytes && bytes == body {
                 bytes *= n;
             } else if n > 1 {

@@ -4,20 +4,28 @@ use super::refuse;
 use crate::error::Result;
 use crate::layout::Layout;
 use crate::layout::axis::Addr;
-use crate::plan::ir::{Leaf, ScheduledNest, src};
+use crate::plan::ir::{Gather, Leaf, ScheduledNest, src};
 
 /// The least and greatest source address of a nest, unit, byte and slot, lie inside.
 pub(super) fn stay_inside(nest: &ScheduledNest, layout: &Layout) -> Result<()> {
     let ok = match &nest.leaf {
-        Leaf::Fill => true,
+        Leaf::Fill => unused(nest),
         Leaf::Element => inside(src(nest.at), nest.loops.iter().map(|l| (l.n, l.src())), layout),
-        Leaf::Pack(parts) => parts.iter().all(|part| {
-            let outer = nest.loops.iter().zip(&part.moves).map(|(l, &step)| (l.n, step));
-            let inner = part.loops.iter().map(|l| (l.n, l.src()));
-            part.moves.len() == nest.loops.len() && inside(part.src, outer.chain(inner), layout)
-        }),
+        Leaf::Pack(parts) => {
+            let inside = |part: &Gather| {
+                let outer = nest.loops.iter().zip(&part.moves).map(|(l, &step)| (l.n, step));
+                let inner = part.loops.iter().map(|l| (l.n, l.src()));
+                part.moves.len() == nest.loops.len() && inside(part.src, outer.chain(inner), layout)
+            };
+            unused(nest) && parts.iter().all(inside)
+        }
     };
     if ok { Ok(()) } else { Err(refuse("V2", format!("a nest reads outside of the source: {nest:?}"))) }
+}
+
+/// Whether a nest that does not read by its own source addresses has none.
+fn unused(nest: &ScheduledNest) -> bool {
+    src(nest.at) == [0; 3] && nest.loops.iter().all(|l| l.src() == [0; 3])
 }
 
 /// Whether all that loops reach from `at` lies in the units, bytes and slots of a layout.

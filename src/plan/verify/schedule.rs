@@ -18,7 +18,7 @@ pub(super) fn runs_every_iteration(nest: &ScheduledNest, conversion: Conversion<
         && is_permutation(order)
         && is_permutation(within)
         && *segment <= count
-        && blocks.iter().all(|&n| n > 0)
+        && nest.loops.iter().zip(blocks).all(|(l, n)| (1..=l.n).contains(n))
         && calls_are_apart(&nest.schedule, count)
         // Kernels write bytes of one unit.
         && blocked().all(|l| l.step[3] == 0)
@@ -103,9 +103,9 @@ fn assembles(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
     }
     if *overlap > 0 {
         // Segments end at most a line less a byte behind their own end, and what a block leaves the next one takes.
-        let line = overlap.checked_mul(block_bytes as u64).is_some_and(|bytes| bytes >= LINE as u64);
-        let widened = (*overlap as i64).checked_mul(block_bytes).and_then(|bytes| bytes.checked_add(extent));
-        let Some(widened) = widened.filter(|_| line && single) else { return false };
+        let bytes = i64::try_from(*overlap).ok().and_then(|overlap| overlap.checked_mul(block_bytes));
+        let widened = bytes.filter(|&bytes| bytes >= LINE as i64).and_then(|bytes| bytes.checked_add(extent));
+        let Some(widened) = widened.filter(|_| single) else { return false };
         extent = widened;
     }
     lie_apart(outside().map(|i| (blocks[i], packed[i])).collect(), extent)
