@@ -1,4 +1,4 @@
-//! Plans as text: one stable line for each nest, and one for its schedule.
+//! Plans as text: one stable line for each nest.
 
 use std::fmt;
 
@@ -7,27 +7,26 @@ use super::{Op, Plan};
 use crate::layout::axis::Addr;
 
 impl fmt::Display for Plan {
-    /// A line of totals, then two lines for each nest: what the leaf does, and the loops with their destination and source
-    /// steps, outermost first; and how it runs. The names of loops in the second line are their places in the first,
-    /// from 0.
+    /// A line of totals, then a line for each nest: what the leaf does, the loops with their destination and source steps,
+    /// outermost first, and behind the bar how it runs, where loops are named by their places in front of it, from 0.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{} -> {}: {} bytes to {} bytes, {} nests, isa {}, {} stores",
+            "{} -> {}: {} bytes to {} bytes, {} nests{}, isa {}, {} stores",
             self.src.format,
             self.dst.format,
             self.source_bytes(),
             self.destination_bytes(),
             self.nests.len(),
+            match self.nests.sampled() {
+                0 => String::new(),
+                sampled => format!(" (the values of {sampled} proved by samples)"),
+            },
             self.isa().name(),
             if self.streams { "non-temporal" } else { "cached" },
         )?;
-        if self.nests.sampled() > 0 {
-            writeln!(f, "values of {} nests proved by samples", self.nests.sampled())?;
-        }
         for nest in self.nests.iter() {
-            writeln!(f, "  {}{}:{}", Kernel(self, nest), Start(nest), Loops(nest))?;
-            writeln!(f, "    {}", Runs(self, nest))?;
+            writeln!(f, "  {}{}:{} | {}", Kernel(self, nest), Start(nest), Loops(nest), Runs(self, nest))?;
         }
         Ok(())
     }

@@ -119,3 +119,32 @@ impl<'p> Assembly<'p> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::{Descriptor, Placement, Tensor};
+    use crate::plan::Store;
+    use crate::{DType, Options};
+
+    #[test]
+    fn a_block_of_a_transpose_is_segments_of_the_destination() {
+        let tensor = Tensor { shape: vec![512, 64], dtype: DType::Bf16 };
+        let layout = |text: &str| {
+            let descriptor: Descriptor = text.parse().unwrap();
+            descriptor.layout(&tensor, &Placement::default()).unwrap()
+        };
+        let (from, to) = (layout("memref<512x64xbf16>"), layout("memref<512x64xbf16, strided<[1, 512]>>"));
+        let plan = Plan::compile(&from, &to, &Options::default().with_store(Store::Streamed)).unwrap();
+        // 64 rows of the destination, 1024 bytes each: of 32 of them, a cache line of the source, 512 bytes.
+        let nest = &plan.nests[0];
+        assert_eq!((nest.loops[0].n, nest.loops[1].n), (64, 512), "{plan}");
+        assert_eq!(nest.schedule.blocks, [32, 256], "{plan}");
+        let mut size = [1; MAX_LOOPS];
+        size[..2].copy_from_slice(&nest.schedule.blocks);
+        let assembly = Assembly::new(&plan, nest, size, 256);
+        let expect = (0..32).map(|k| Segment { from: 512 * k, to: 1024 * k as isize, len: 512 });
+        assert!(assembly.segments[..assembly.count].iter().copied().eq(expect));
+        assert!(assembly.suits(&size, 256) && !assembly.suits(&size, 0));
+    }
+}

@@ -158,3 +158,60 @@ pub(super) fn linear(plan: &Plan, at: AddressPair) -> i64 {
 pub(super) fn advance(at: AddressPair, step: AddressPair, iterations: i64) -> AddressPair {
     std::array::from_fn(|k| at[k] + step[k] * iterations)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::{Descriptor, Placement, Tensor};
+    use crate::{DType, Options};
+
+    /// A transpose: 4 rows of 6 bytes, each row from a column of the source.
+    fn plan() -> Plan {
+        let tensor = Tensor { shape: vec![4, 6], dtype: DType::U8 };
+        let layout = |text: &str| {
+            let descriptor: Descriptor = text.parse().unwrap();
+            descriptor.layout(&tensor, &Placement::default()).unwrap()
+        };
+        let (from, to) = (layout("memref<4x6xui8, strided<[1, 4]>>"), layout("memref<4x6xui8>"));
+        Plan::compile(&from, &to, &Options::default()).unwrap()
+    }
+
+    /// Source byte, destination byte, rows and columns of each view of a range.
+    fn views(range: (i64, i64)) -> Vec<(i64, i64, u64, u64)> {
+        let (plan, mut views) = (plan(), Vec::new());
+        clip(&plan, &plan.nests[0], range, &mut |_, v| views.push((v.at[1], v.at[4], v.n[0], v.n[1])));
+        views
+    }
+
+    #[test]
+    fn a_range_is_a_few_rectangles() {
+        assert_eq!(views((0, 24)), [(0, 0, 4, 6)]);
+        assert_eq!(views((6, 18)), [(1, 6, 2, 6)]);
+        assert_eq!(views((8, 22)), [(9, 8, 1, 4), (2, 12, 1, 6), (3, 18, 1, 4)]);
+        assert_eq!(views((7, 8)), [(5, 7, 1, 1)]);
+        assert_eq!(views((9, 9)), []);
+    }
+
+    #[test]
+    fn chunks_end_where_leaves_do() {
+        let tensor = Tensor { shape: vec![9], dtype: DType::I32 };
+        let dense = "memref<9xi32>".parse::<Descriptor>().unwrap();
+        let dense = dense.layout(&tensor, &Placement::default()).unwrap();
+        let plan = Plan::compile(&dense, &dense, &Options::default()).unwrap();
+        assert!(Chunk::new(&plan, &(4..12)).is_ok());
+        for range in [3..12, 4..13, 12..4, 0..40] {
+            assert!(Chunk::new(&plan, &range).is_err(), "{range:?}");
+        }
+    }
+
+    #[test]
+    fn stretches_lie_in_units_and_end_in_gaps() {
+        // Two buffers of two units each, 6 bytes every 8.
+        let deal = crate::layout::RoundRobin::new(2, 2, None);
+        let space = Space { units: 4, unit_bytes: 6, pitch_bytes: 8, deal, buffers: 2 };
+        let stretches: Vec<_> = Chunk { begin: 8, end: 24 }.stretches(&space).collect();
+        let second = Stretch { at: 8, lo: 12, hi: 18, gap: 2 };
+        let third = Stretch { at: 16, lo: 6, hi: 12, gap: 2 };
+        assert_eq!(stretches, [second, third]);
+    }
+}

@@ -298,3 +298,34 @@ fn unpack<'s>(
     }
     bytemuck::cast_slice(unpacked)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rectangle of a tile of 32 columns, from slot `slot`, that a window over slots is: first row and column, rows and
+    /// columns.
+    fn found(slot: i64, rows: usize, cols: usize, src: (isize, isize)) -> Option<[usize; 4]> {
+        let w = Window { rows, cols, src_row: src.0, src_col: src.1, dst_row: 100, dst_col: 1 };
+        rectangle(0, slot, 0, &w, 32).map(|a| [a.row0, a.col0, a.rows, a.cols])
+    }
+
+    #[test]
+    fn windows_over_slots_are_rectangles_of_a_tile() {
+        assert_eq!(found(0, 32, 32, (32, 1)), Some([0, 0, 32, 32]));
+        assert_eq!(found(34, 3, 5, (32, 1)), Some([1, 2, 3, 5]));
+        // Rows of the window are columns of the tile.
+        assert_eq!(found(34, 3, 5, (1, 32)), Some([1, 2, 5, 3]));
+        // Four rows that follow one another.
+        assert_eq!(found(64, 1, 128, (0, 1)), Some([2, 0, 4, 32]));
+        // A run that passes the end of a row, and every second column.
+        assert_eq!(found(30, 1, 4, (0, 1)), None);
+        assert_eq!(found(0, 2, 4, (32, 2)), None);
+    }
+
+    #[test]
+    fn the_first_value_out_of_range_is_the_one_with_the_least_place() {
+        let (late, early) = (OutOfRange { at: 9, bits: 1 }, OutOfRange { at: 3, bits: 7 });
+        assert_eq!(OutOfRange::earlier(OutOfRange::earlier(None, late), early), Some(early));
+    }
+}

@@ -110,3 +110,30 @@ impl<'a> Task<'a> {
         self.plan.kernels.fill(&self.plan.fill, self.out, to, rows, step, len);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::{Descriptor, Placement, Tensor};
+    use crate::run::destination::writable;
+    use crate::{DType, Options, Plan};
+
+    #[test]
+    fn a_task_writes_its_elements_and_the_zeros_behind_them() {
+        let tensor = Tensor { shape: vec![3, 5], dtype: DType::U8 };
+        let layout = |text: &str| {
+            let descriptor: Descriptor = text.parse().unwrap();
+            descriptor.layout(&tensor, &Placement::default()).unwrap()
+        };
+        // Pages of 5 bytes, each on 32 bytes of its own.
+        let pages = "ttnn(dtype=uint8, layout=ROW_MAJOR, memory=INTERLEAVED, banks=1, alignment=32)";
+        let plan = Plan::compile(&layout("memref<3x5xui8>"), &layout(pages), &Options::default()).unwrap();
+        let source: Vec<u8> = (1..=15).collect();
+        let mut out = [0xFF; 64];
+        let chunk = Chunk::new(&plan, &(32..96)).unwrap();
+        assert_eq!(Task::new(&plan, &source, writable(&mut out)).run(chunk), None);
+        assert_eq!(out[..5], [6, 7, 8, 9, 10]);
+        assert_eq!(out[32..37], [11, 12, 13, 14, 15]);
+        assert!(out[5..32].iter().chain(&out[37..]).all(|&byte| byte == 0));
+    }
+}

@@ -163,3 +163,42 @@ impl Map {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn affine(at: i64, steps: &[i64]) -> Affine {
+        Affine { at, steps: steps.to_vec() }
+    }
+
+    #[test]
+    fn values_divide_unless_they_wrap() {
+        // 5 + 32 i + 3 j, for i below 4 and j below 9, in rows of 32.
+        let counts = [4, 9];
+        let (row, col) = affine(5, &[32, 3]).divide(32, &counts).unwrap();
+        assert_eq!((row, col), (affine(0, &[1, 0]), affine(5, &[0, 3])));
+        // The tenth column would lie in the next row.
+        let broken = affine(5, &[32, 3]).divide(32, &[4, 10]).unwrap_err();
+        assert_eq!(broken, Break { which: 1, at: 9 });
+        // Downward.
+        let (row, col) = affine(66, &[-32, -1]).divide(32, &[3, 3]).unwrap();
+        assert_eq!((row, col), (affine(2, &[-1, 0]), affine(2, &[0, -1])));
+    }
+
+    #[test]
+    fn maps_are_followed_or_break_where_they_do() {
+        // Ten coordinates on cells 0.., ten on 100.. by twos, and so again, 1000 cells on.
+        let parts = vec![([0], Piecewise::run(10, [1])), ([100], Piecewise::run(10, [2]))];
+        let places = Piecewise::Loop { n: 2, step: [1000], body: Box::new(Piecewise::Seq(parts)) };
+        let map = Map::new(&places);
+        assert_eq!(map.follow(affine(10, &[20, 1]), &[2, 10]).unwrap(), affine(100, &[1000, 2]));
+        let broken = map.follow(affine(4, &[1]), &[9]).unwrap_err();
+        assert_eq!(broken, Break { which: 0, at: 6 });
+        // No coordinate at all.
+        assert_eq!(map.follow(affine(40, &[]), &[]).unwrap_err().at, 0);
+        for u in 0..40 {
+            assert_eq!(map.follow(affine(u, &[]), &[]).unwrap().at, places.eval(u as u64)[0]);
+        }
+    }
+}
