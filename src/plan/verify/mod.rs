@@ -14,7 +14,7 @@
 //! - **V5** Every element comes from where the two layouts say. For each nest the logical index is found from the
 //!   destination's side, at the first iteration and one step along each loop; then both layouts are followed forward over
 //!   all iterations at once, as sums of one term for each loop. Where an axis is not such a sum over the whole nest, the
-//!   nest is halved where it breaks. As many elements are moved as the tensor has, so fills cover nothing but padding.
+//!   nest is taken apart where it breaks. As many elements are moved as the tensor has, so fills cover nothing but padding.
 //!
 //! V5 is exact but for nests that break into more parts than [`values::MAX_BOXES`]: of these the ends of all loops and
 //! some other iterations are checked, and [`Verified::sampled`] counts them.

@@ -74,13 +74,19 @@ impl Moves {
         self.loops.iter().fold(1, |n: u128, l| n.saturating_mul(l.0.into()))
     }
 
-    /// The iterations of loop `i` in front of the `k`-th, and the others.
-    fn split(&self, i: usize, k: u64) -> [Moves; 2] {
-        let (mut first, mut second) = (self.clone(), self.clone());
-        first.loops[i].0 = k;
-        second.loops[i].0 -= k;
-        second.at = self.reached(|j| if i == j { k } else { 0 });
-        [first, second]
+    /// The same moves as parts of which none passes iteration `k` of loop `i`. Breaks that come again are loops of their
+    /// own: a loop of 12 iterations that breaks at the fourth becomes three times four.
+    fn split(mut self, Break { which: i, at: k }: Break) -> Vec<Moves> {
+        let (n, step) = self.loops[i];
+        let again = if k > 1 { n / k } else { 1 };
+        let mut rest = self.clone();
+        rest.loops[i].0 = n - again * k;
+        rest.at = self.reached(|j| if i == j { again * k } else { 0 });
+        self.loops[i].0 = k;
+        if again > 1 {
+            self.loops.push((again, step.map(|s| s * k as i64)));
+        }
+        if rest.loops[i].0 > 0 { vec![self, rest] } else { vec![self] }
     }
 
     /// The addresses of one iteration.
@@ -123,7 +129,7 @@ impl<'a> Proof<'a> {
     /// Whether moves were proved exactly; if not, they were sampled. An error where one of them is wrong.
     fn holds(&mut self, moves: &Moves) -> Result<bool> {
         let Some(broken) = self.check(moves)? else { return Ok(true) };
-        let mut open = moves.split(broken.which, broken.at).to_vec();
+        let mut open = moves.clone().split(broken);
         let mut seen = 1;
         while let Some(part) = open.pop() {
             seen += 1;
@@ -134,7 +140,7 @@ impl<'a> Proof<'a> {
                 return Ok(false);
             }
             if let Some(broken) = self.check(&part)? {
-                open.extend(part.split(broken.which, broken.at));
+                open.extend(part.split(broken));
             }
         }
         Ok(true)
