@@ -333,6 +333,7 @@ mod tests {
 
     /// Runs of `bytes` from `at`, repeated by loops, outermost first.
     type Case<'a> = (i64, i64, &'a [(i64, i64)]);
+    type Owned = (i64, i64, Vec<(i64, i64)>);
 
     fn prove(cases: &[Case<'_>], total: i64, limit: usize) -> Result<usize> {
         let mut cover = Cover { loops: Vec::new(), work: 0, limit };
@@ -396,7 +397,7 @@ mod tests {
         ) {
             let total = 200;
             let mut written = vec![0_u8; total];
-            let mut kept: Vec<(i64, i64, Vec<(i64, i64)>)> = Vec::new();
+            let mut kept: Vec<Owned> = Vec::new();
             for (at, bytes, loops) in nests {
                 let mut body = bytes;
                 let mut nested: Vec<(i64, i64)> = Vec::new();
@@ -417,13 +418,12 @@ mod tests {
             for byte in (0..total).filter(|&b| written[b] == 0) {
                 kept.push((byte as i64, 1, vec![]));
             }
-            let cases = |kept: &[(i64, i64, Vec<(i64, i64)>)]| -> Vec<(i64, i64, Vec<(i64, i64)>)> { kept.to_vec() };
-            let proved = |kept: &[(i64, i64, Vec<(i64, i64)>)]| {
+            let proved = |kept: &[Owned]| {
                 let cases: Vec<Case<'_>> = kept.iter().map(|(at, bytes, loops)| (*at, *bytes, loops.as_slice())).collect();
                 prove(&cases, total as i64, MAX_WORK).is_ok()
             };
             prop_assert!(proved(&kept));
-            let mut moved = cases(&kept);
+            let mut moved = kept.clone();
             let which = nudge % moved.len();
             moved[which].0 += 1;
             prop_assert!(!proved(&moved));
