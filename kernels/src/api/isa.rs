@@ -6,7 +6,7 @@
 /// compiler mix code paths. Levels are ordered: a later one includes the earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Isa {
-    /// The plainest loop that states each rule; the judge of the others.
+    /// The plainest loop that states each rule, with which the others are compared.
     Scalar,
     /// Whatever the build targets at least (SSE2 on x86-64).
     Base,

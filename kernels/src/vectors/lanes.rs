@@ -1,11 +1,9 @@
 //! Formats that widen to binary32 exactly, by arithmetic that compilers turn into vector code.
 //!
-//! Each rule is [`Number::convert`](crate::Number::convert)'s, stated without branches or loops. As widening is exact, narrowing what was
-//! widened rounds once, so these four formats convert among each other through binary32.
+//! Each rule is that of [`Number::convert`](crate::Number::convert), stated without branches or loops. As widening is exact,
+//! narrowing what was widened rounds once, so these four formats convert among each other through binary32.
 
 use std::mem::MaybeUninit;
-
-use wide::{i16x8, u32x4};
 
 /// A format of `N` bytes an element, little-endian.
 pub(crate) trait Lane<const N: usize> {
@@ -25,52 +23,6 @@ pub(crate) trait Lane<const N: usize> {
     fn narrow_exact(bits: u32) -> [u8; N] {
         Self::narrow(bits)
     }
-}
-
-/// A lane of which block formats are packed, 16 elements at a time.
-pub(crate) trait Peak<const N: usize>: Lane<N> {
-    /// Whether a group's codes are made as soon as its peak is found. The other way, one tile behind, is for arithmetic that
-    /// takes longer than to load each group twice.
-    const AT_ONCE: bool = false;
-
-    /// The upper 16 bits of the largest magnitude of a group.
-    fn peak(group: &[[u8; N]; 16]) -> u16;
-
-    /// The upper 16 bits, as binary32, of a magnitude with these upper 16 bits.
-    fn upper(peak: u16) -> u32;
-
-    /// Its exponent field as binary32.
-    #[inline(always)]
-    fn exponent(peak: u16) -> u32 {
-        Self::upper(peak) >> 7
-    }
-
-    /// Each element rounded to a multiple of the last place of an anchor by `sum`, which adds the element, scaled, to the
-    /// anchor: how many, as i16. The anchor is 1.5 times a power of two, so its low bits are 0; from 2^15 places on the
-    /// result means nothing.
-    #[inline(always)]
-    fn multiples(group: &[[u8; N]; 16], sum: impl Fn(f32) -> f32) -> [u16; 16] {
-        let mut multiples = [0; 16];
-        for (multiple, x) in multiples.iter_mut().zip(group) {
-            *multiple = sum(f32::from_bits(Self::widen(*x))).to_bits() as u16;
-        }
-        multiples
-    }
-}
-
-/// The largest lane of numbers that are not negative. Compilers know these steps, and have one instruction for them
-/// where the processor has.
-#[inline(always)]
-fn largest(mut numbers: i16x8) -> u16 {
-    for half in [4, 2, 1] {
-        let lanes = numbers.to_array();
-        let mut upper = lanes;
-        for (lane, upper) in upper.iter_mut().enumerate() {
-            *upper = lanes[(lane + half) % 8];
-        }
-        numbers = numbers.max(upper.into());
-    }
-    numbers.to_array()[0] as u16
 }
 
 pub(crate) struct F32;
@@ -168,82 +120,9 @@ impl Lane<2> for Sen169 {
     }
 }
 
-impl Peak<4> for F32 {
-    #[inline(always)]
-    fn peak(group: &[[u8; 4]; 16]) -> u16 {
-        let mut words = [0; 16];
-        for (word, x) in words.iter_mut().zip(group) {
-            *word = Self::widen(*x);
-        }
-        let upper = u32x4::splat(0x7FFF_0000);
-        let [a, b, c, d]: [u32x4; 4] = bytemuck::cast(words);
-        let max = |a: u32x4, b: u32x4| -> u32x4 {
-            let (a, b): (i16x8, i16x8) = (bytemuck::cast(a & upper), bytemuck::cast(b & upper));
-            bytemuck::cast(a.max(b))
-        };
-        largest(bytemuck::cast(max(a, b) | max(c, d) >> 16))
-    }
-
-    #[inline(always)]
-    fn upper(peak: u16) -> u32 {
-        peak.into()
-    }
-}
-
-impl Peak<2> for Bf16 {
-    const AT_ONCE: bool = true;
-
-    #[inline(always)]
-    fn peak(group: &[[u8; 2]; 16]) -> u16 {
-        peak_of_words(group)
-    }
-
-    #[inline(always)]
-    fn upper(peak: u16) -> u32 {
-        peak.into()
-    }
-
-    /// Two elements at a time, which stay in one 32-bit lane: no vector has to be widened or narrowed.
-    #[inline(always)]
-    fn multiples(group: &[[u8; 2]; 16], sum: impl Fn(f32) -> f32) -> [u16; 16] {
-        const UPPER: u32 = 0xFFFF_0000;
-        let sum = |bits: u32| sum(f32::from_bits(bits)).to_bits();
-        let mut words = [0; 8];
-        for (word, bytes) in words.iter_mut().zip(group.as_flattened().as_chunks().0) {
-            let pair = u32::from_le_bytes(*bytes);
-            let both = sum(pair << 16) & !UPPER | sum(pair & UPPER) << 16;
-            *word = if cfg!(target_endian = "little") { both } else { both.rotate_left(16) };
-        }
-        bytemuck::cast(words)
-    }
-}
-
-impl Peak<2> for F16 {
-    #[inline(always)]
-    fn peak(group: &[[u8; 2]; 16]) -> u16 {
-        peak_of_words(group)
-    }
-
-    #[inline(always)]
-    fn upper(peak: u16) -> u32 {
-        F16::widen(peak.to_le_bytes()) >> 16
-    }
-}
-
-#[inline(always)]
-fn peak_of_words(group: &[[u8; 2]; 16]) -> u16 {
-    let magnitude = i16x8::splat(0x7FFF);
-    let mut words = [0; 16];
-    for (word, x) in words.iter_mut().zip(group) {
-        *word = i16::from_le_bytes(*x);
-    }
-    let [a, b]: [i16x8; 2] = bytemuck::cast(words);
-    largest((a & magnitude).max(b & magnitude))
-}
-
 /// Converts elements that lie one after another on both sides.
 #[inline(always)]
-pub(crate) fn run<A: Lane<M>, B: Lane<N>, const M: usize, const N: usize>(
+pub(crate) fn convert<A: Lane<M>, B: Lane<N>, const M: usize, const N: usize>(
     src: &[u8],
     dst: &mut [MaybeUninit<u8>],
 ) {

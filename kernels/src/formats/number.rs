@@ -4,6 +4,8 @@
 //! rounding in [`Number::encode`]; nothing is ever rounded twice. The vector kernels must agree with
 //! [`Number::convert`] bit for bit.
 
+use std::mem::MaybeUninit;
+
 /// A floating-point element format. Codes are little-endian in memory and lie in the low bits of a `u64` here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -65,7 +67,7 @@ impl Number {
     /// A NaN of an IEEE format keeps its sign and its payload, in the high bits of the fraction; other formats
     /// give the quiet NaN. `Sen169`'s `0x7FFF` is NaN, its code 0 with either sign is a zero of that sign.
     /// `Sen169Deeptools` decodes as its binary32 path does: `(exponent + 96) << 23 | fraction << 14`, and both
-    /// zeros become +0 (facts: the vendor's own converter loses that sign).
+    /// zeros become +0, for the vendor's own converter loses that sign.
     pub fn decode(self, bits: u64) -> f64 {
         match self {
             F64 => f64::from_bits(bits),
@@ -151,6 +153,20 @@ impl Number {
             _ => to.encode(self.decode(bits)),
         }
     }
+
+    /// The code of the element at byte `at`.
+    pub(crate) fn load(self, src: &[u8], at: usize) -> u64 {
+        let mut code = [0; 8];
+        code[..self.size()].copy_from_slice(&src[at..][..self.size()]);
+        u64::from_le_bytes(code)
+    }
+
+    /// Writes the code of an element at byte `at`.
+    pub(crate) fn store(self, dst: &mut [MaybeUninit<u8>], at: usize, bits: u64) {
+        for (to, byte) in dst[at..][..self.size()].iter_mut().zip(bits.to_le_bytes()) {
+            to.write(byte);
+        }
+    }
 }
 
 /// What happens to a value half-way between two codes.
@@ -191,7 +207,7 @@ pub(crate) fn round_to_multiple(magnitude: f64, ulp: i32, ties: Ties) -> u64 {
 pub(crate) fn nearest(magnitude: f64, fraction: u32, bias: i32, ties: Ties) -> u64 {
     let exponent = floor_log2(magnitude).max(1 - bias);
     let multiple = round_to_multiple(magnitude, exponent - fraction as i32, ties);
-    // A normal multiple brings its hidden one along, which adds 1 to the exponent field.
+    // A normal multiple includes its hidden bit, which adds 1 to the exponent field.
     (((exponent + bias - 1) as u64) << fraction) + multiple
 }
 

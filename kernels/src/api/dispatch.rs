@@ -4,19 +4,20 @@
 //! a function compiled for the level's features it is inlined there and compiled with them. A helper that is not
 //! inlined silently loses the features (and half the speed), hence `#[inline(always)]` down the whole chain.
 //!
-//! Fact D1, cited by the one unsafe block here: the table of a level leaves this module only through
+//! Fact D1, cited by the unsafe blocks here: the table of a level leaves this module only through
 //! [`Kernels::for_isa`], which has asked the processor for every feature the level's functions are compiled for.
 
-use crate::Isa;
-use crate::cast::Casting;
-use crate::convert::Conversion;
-use crate::fill::Runs;
+use super::isa::Isa;
 #[cfg(target_arch = "x86_64")]
-use crate::isa::features;
-use crate::mem::Moves;
-use crate::pack::Packing;
-use crate::stream::Streams;
-use crate::unpack::Unpacking;
+use super::isa::features;
+use crate::memory::{NonTemporal, StridedCopy};
+use crate::moves::cast::Casting;
+use crate::moves::convert::Conversion;
+use crate::moves::fill::Runs;
+use crate::moves::{cast, convert, copy, fill};
+use crate::vectors::pack::Packing;
+use crate::vectors::unpack::Unpacking;
+use crate::vectors::{pack, unpack};
 
 /// The kernels of one instruction set.
 ///
@@ -25,7 +26,7 @@ use crate::unpack::Unpacking;
 #[derive(Debug)]
 pub struct Kernels {
     isa: Isa,
-    pub(crate) table: Table,
+    pub(super) table: Table,
 }
 
 impl Kernels {
@@ -45,6 +46,16 @@ impl Kernels {
     pub fn isa(&self) -> Isa {
         self.isa
     }
+
+    /// The non-temporal stores of this level, if it has any.
+    pub(super) fn non_temporal_stores(&self) -> Option<NonTemporal> {
+        match self.isa {
+            Isa::Scalar => None,
+            Isa::Base => NonTemporal::sse(),
+            // SAFETY: D1: the processor has AVX2, which includes AVX.
+            Isa::V3 | Isa::V4 => unsafe { NonTemporal::avx() },
+        }
+    }
 }
 
 /// Makes the tables and the differential tests out of the registry below.
@@ -52,14 +63,14 @@ macro_rules! kernels {
     (@table $($name:ident($($arg:ident: $ty:ty),*): $body:path, $scalar:path, $sweep:path;)*) => {
         /// One function per kernel of the registry.
         #[derive(Debug)]
-        pub(crate) struct Table {
+        pub(super) struct Table {
             $($name: unsafe fn($($ty),*),)*
         }
 
         impl Table {
             $(
                 #[inline]
-                pub(crate) fn $name(&self, $($arg: $ty),*) {
+                pub(super) fn $name(&self, $($arg: $ty),*) {
                     // SAFETY: D1, the processor has the features this function was compiled for. It has no other
                     // precondition, being an instance of a safe function.
                     unsafe { (self.$name)($($arg),*) }
@@ -119,13 +130,14 @@ macro_rules! kernels {
 // One line per kernel. `body` is compiled for each level above scalar, `rule` is the scalar table's entry, and
 // `sweep(tested, rule)` runs both tables over the kernel's small world and compares every byte.
 kernels! {
-    cast(on: Casting<'_>): crate::cast::body, crate::cast::scalar, crate::cast::sweep::sweep;
-    convert(on: Conversion<'_>): crate::convert::body, crate::convert::scalar, crate::convert::sweep::sweep;
-    copy(on: Moves<'_>): crate::copy::body, crate::scalar::copy, crate::copy::sweep::sweep;
-    fill(pattern: &[u8], runs: Runs<'_>): crate::fill::body, crate::scalar::fill, crate::fill::sweep::sweep;
-    pack(on: Packing<'_>): crate::pack::body, crate::pack::scalar, crate::pack::sweep::sweep;
-    stream(on: Moves<'_>, by: Streams): crate::copy::streamed, crate::scalar::stream, crate::copy::sweep::sweep_streamed;
-    unpack(on: Unpacking<'_>): crate::unpack::body, crate::unpack::scalar, crate::unpack::sweep::sweep;
+    cast(on: Casting<'_>): cast::body, cast::scalar, crate::api::differential::cast::sweep;
+    convert(on: Conversion<'_>): convert::body, convert::scalar, crate::api::differential::convert::sweep;
+    copy(on: StridedCopy<'_>): copy::body, copy::scalar, crate::api::differential::copy::sweep;
+    copy_non_temporal(on: StridedCopy<'_>, stores: NonTemporal):
+        copy::non_temporal, copy::non_temporal_scalar, crate::api::differential::copy::sweep_non_temporal;
+    fill(pattern: &[u8], runs: Runs<'_>): fill::body, fill::scalar, crate::api::differential::fill::sweep;
+    pack(on: Packing<'_>): pack::body, pack::scalar, crate::api::differential::pack::sweep;
+    unpack(on: Unpacking<'_>): unpack::body, unpack::scalar, crate::api::differential::unpack::sweep;
 }
 
 #[cfg(test)]
