@@ -168,7 +168,7 @@ impl Plan {
             if filled { fill(&target, dst.fill())? } else { (Box::default(), dst.fill() as f32) };
         let kernels = kernels_for(options.isa)?;
         let streams = match options.store {
-            Store::Auto => kernels.stores_past_caches() && target.space.total_bytes() >= STREAMED,
+            Store::Auto => kernels.has_non_temporal_stores() && target.space.total_bytes() >= STREAMED,
             store => store == Store::Streamed,
         };
         order::choose(&mut nests, &source, &target, op, streams);
