@@ -4,8 +4,8 @@ mod common;
 
 use common::{beside_memcpy, settings};
 use criterion::{Criterion, criterion_group, criterion_main};
-use tilewright::cli::cases::{Memory, cases};
 use tilewright::run::{Executor, Inline, Pool};
+use tilewright_benches::{Memory, cases};
 
 fn conversions(c: &mut Criterion) {
     let pool = Pool::new(0).unwrap();

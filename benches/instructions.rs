@@ -15,8 +15,8 @@ fn main() {
 mod counted {
     use gungraun::{library_benchmark, library_benchmark_group};
     use kernels::Isa;
-    use tilewright::cli::cases::{Case, Job, Memory, cases};
     use tilewright::run::Inline;
+    use tilewright_benches::{Case, Job, Memory, cases};
 
     /// The kernels that the processor which valgrind shows can run.
     const LEVEL: Isa = Isa::V3;

@@ -7,8 +7,8 @@ mod common;
 use common::{beside_memcpy, settings};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use ndarray::{ArrayView2, ArrayView6, ArrayViewMut2, ArrayViewMut6};
-use tilewright::cli::cases::{Case, Memory};
 use tilewright::run::Inline;
+use tilewright_benches::{Case, Memory};
 
 /// Rows and columns that a core's cache holds, and that only memory holds.
 const SIZES: [(&str, [usize; 2]); 2] = [("L2", [256, 256]), ("DRAM", [8192, 8192])];

@@ -5,8 +5,8 @@ mod settings;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
-use tilewright::target::{Placement, Tensor};
-use tilewright::text::Descriptor;
+use tilewright::family::Descriptor;
+use tilewright::family::{Placement, Tensor};
 use tilewright::{DType, Options, Plan, PlanCache, Request};
 
 /// Name, shape, source and destination.

@@ -4,9 +4,9 @@ mod common;
 
 use common::{beside_memcpy, settings};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use tilewright::cli::cases::{Case, Memory, numbers};
 use tilewright::run::{Inline, Pool};
 use tilewright::{DType, Options, PlanCache, Request};
+use tilewright_benches::{Case, Memory, numbers};
 
 /// Names of the cases, and the columns of 32 rows that are 4 KiB.
 const CASES: [(&str, u64); 3] = [("tilize bf16", 64), ("transpose 2-byte", 64), ("f32 to bfp8 tiles", 32)];

@@ -11,8 +11,8 @@ use std::error::Error;
 
 use safetensors::{Dtype, SafeTensors};
 use tilewright::dtype::BlockFormat;
-use tilewright::target::{Placement, Tensor};
-use tilewright::text::Descriptor;
+use tilewright::family::Descriptor;
+use tilewright::family::{Placement, Tensor};
 use tilewright::{DType, Options, Plan};
 
 /// Sums over all elements so far.

@@ -7,14 +7,14 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::family::Descriptor;
+use crate::family::{Placement, Tensor};
 use crate::layout::Layout;
 use crate::plan::{Options, Plan};
-use crate::target::{Placement, Tensor};
-use crate::text::Descriptor;
 
-/// One end of a conversion as texts; `End::from("ttnn(..)")` where the layout is all there is to say.
+/// One end of a conversion as texts; `Endpoint::from("ttnn(..)")` where the layout is all there is to say.
 #[derive(Debug, Clone, Copy)]
-pub struct End<'a> {
+pub struct Endpoint<'a> {
     /// The layout; see [`Descriptor`].
     pub layout: &'a str,
     /// The device on whose cores it is placed; see [`Placement::device`].
@@ -25,28 +25,28 @@ pub struct End<'a> {
     pub pad_value: Option<f64>,
 }
 
-impl<'a> From<&'a str> for End<'a> {
-    fn from(layout: &'a str) -> End<'a> {
-        End { layout, device: None, mesh: None, pad_value: None }
+impl<'a> From<&'a str> for Endpoint<'a> {
+    fn from(layout: &'a str) -> Endpoint<'a> {
+        Endpoint { layout, device: None, mesh: None, pad_value: None }
     }
 }
 
 /// Pad values are one where their bits are: 0 and -0 are two, and a NaN equals itself.
-impl PartialEq for End<'_> {
+impl PartialEq for Endpoint<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.parts() == other.parts()
     }
 }
 
-impl Eq for End<'_> {}
+impl Eq for Endpoint<'_> {}
 
-impl Hash for End<'_> {
+impl Hash for Endpoint<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.parts().hash(state);
     }
 }
 
-impl End<'_> {
+impl Endpoint<'_> {
     fn parts(&self) -> impl Hash + Eq + '_ {
         (self.layout, self.device, self.mesh, self.pad_value.map(f64::to_bits))
     }
@@ -69,9 +69,9 @@ pub struct Request<'a> {
     /// Logical element type.
     pub dtype: DType,
     /// Where the tensor comes from.
-    pub source: End<'a>,
+    pub source: Endpoint<'a>,
     /// Where it goes.
-    pub destination: End<'a>,
+    pub destination: Endpoint<'a>,
     /// How.
     pub options: Options,
 }
@@ -155,7 +155,7 @@ struct OwnedEnd {
 impl Key {
     fn new(request: &Request) -> Key {
         let Request { shape, dtype, source, destination, options } = *request;
-        let end = |end: End| OwnedEnd {
+        let end = |end: Endpoint| OwnedEnd {
             layout: end.layout.into(),
             device: end.device.map(Into::into),
             mesh: end.mesh.map(Into::into),
@@ -165,9 +165,9 @@ impl Key {
     }
 
     fn request(&self) -> Request<'_> {
-        fn end(end: &OwnedEnd) -> End<'_> {
+        fn end(end: &OwnedEnd) -> Endpoint<'_> {
             let OwnedEnd { layout, device, mesh, pad_value } = end;
-            End { layout, device: device.as_deref(), mesh: mesh.as_deref(), pad_value: *pad_value }
+            Endpoint { layout, device: device.as_deref(), mesh: mesh.as_deref(), pad_value: *pad_value }
         }
         Request {
             shape: &self.shape,
@@ -300,12 +300,12 @@ mod tests {
             )
         };
         let (plain, turned) = (device("0, d0, d1"), device("0, d1, d0"));
-        let end = |end: End<'static>| Request { destination: end, ..base };
+        let end = |end: Endpoint<'static>| Request { destination: end, ..base };
         let mesh = |dim| match dim {
             0 => "ShardTensorToMesh(mesh_shape=(1, 2), dim=0)",
             _ => "ShardTensorToMesh(mesh_shape=(1, 2), dim=1)",
         };
-        let on = |device| Request { destination: End { device, ..metal.into() }, ..base };
+        let on = |device| Request { destination: Endpoint { device, ..metal.into() }, ..base };
         let options = |options| Request { options, ..base };
         let none = Options::default();
         let all = [
@@ -317,12 +317,12 @@ mod tests {
             end("ttnn(dtype=bfloat16, layout=TILE)".into()),
             end("ttnn(dtype=float32,  layout=TILE)".into()),
             Request { source: base.destination, destination: base.source, ..base },
-            end(End { mesh: Some(mesh(0)), ..TILES.into() }),
-            end(End { mesh: Some(mesh(1)), ..TILES.into() }),
-            Request { source: End { mesh: Some(mesh(0)), ..base.source }, ..base },
-            end(End { pad_value: Some(0.0), ..TILES.into() }),
-            end(End { pad_value: Some(-0.0), ..TILES.into() }),
-            end(End { pad_value: Some(f64::NAN), ..TILES.into() }),
+            end(Endpoint { mesh: Some(mesh(0)), ..TILES.into() }),
+            end(Endpoint { mesh: Some(mesh(1)), ..TILES.into() }),
+            Request { source: Endpoint { mesh: Some(mesh(0)), ..base.source }, ..base },
+            end(Endpoint { pad_value: Some(0.0), ..TILES.into() }),
+            end(Endpoint { pad_value: Some(-0.0), ..TILES.into() }),
+            end(Endpoint { pad_value: Some(f64::NAN), ..TILES.into() }),
             on(None),
             on(Some(plain.as_str())),
             on(Some(turned.as_str())),
@@ -376,7 +376,7 @@ mod tests {
             assert_eq!(plans.get(&wrong).unwrap_err(), wrong.compile().unwrap_err());
             assert_eq!(plans.get(&wrong).unwrap_err(), wrong.compile().unwrap_err());
         }
-        let placed = End { mesh: Some("NoMapper()"), ..kept.source };
+        let placed = Endpoint { mesh: Some("NoMapper()"), ..kept.source };
         assert!(plans.get(&Request { source: placed, ..kept }).is_err());
         assert_eq!(plans.len(), 1);
         assert!(hits(&plans, &kept));

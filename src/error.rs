@@ -141,12 +141,12 @@ impl Error {
     }
 
     /// [`Error::Value`] from anything printable.
-    pub(crate) fn value(what: impl Into<String>, given: impl ToString, needed: impl ToString) -> Error {
+    pub fn value(what: impl Into<String>, given: impl ToString, needed: impl ToString) -> Error {
         Error::Value { what: what.into(), given: given.to_string(), needed: needed.to_string() }
     }
 
     /// [`Error::Overflow`] of `what`.
-    pub(crate) fn overflow(what: impl Into<String>) -> Error {
+    pub fn overflow(what: impl Into<String>) -> Error {
         Error::Overflow { what: what.into() }
     }
 }

@@ -2,21 +2,18 @@
 #![deny(unsafe_code)]
 
 mod cache;
-#[cfg(feature = "cli")]
-pub mod cli;
 pub mod dtype;
 pub mod error;
-#[cfg(feature = "cli")]
-pub mod io;
+pub mod family;
 pub mod layout;
 pub mod plan;
 pub mod run;
-pub mod target;
 pub mod text;
 
-pub use cache::{End, PlanCache, Request};
+pub use cache::{Endpoint, PlanCache, Request};
 pub use dtype::{DType, Format};
 pub use error::{Error, Result};
+pub use family::{Descriptor, Family, Placement, Tensor};
 pub use layout::Layout;
 pub use plan::{Options, Plan};
 

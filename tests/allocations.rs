@@ -8,10 +8,10 @@ use std::mem::MaybeUninit;
 
 use families::{Choices, FAMILIES, dense};
 use kernels::Isa;
+use tilewright::family::Descriptor;
+use tilewright::family::{Placement, Tensor};
 use tilewright::plan::Store;
 use tilewright::run::Inline;
-use tilewright::target::{Placement, Tensor};
-use tilewright::text::Descriptor;
 use tilewright::{DType, Layout, Options, Plan};
 
 /// The system's allocator, which counts what each thread asks of it.
@@ -67,8 +67,8 @@ fn runs_without_allocating(src: &Layout, dst: &Layout, options: &Options) {
     let plan = Plan::compile(src, dst, options).unwrap();
     let source = vec![0; plan.source_bytes()];
     let mut out = vec![0; plan.destination_bytes()];
-    let granule = plan.granule().max(1);
-    let size = (out.len() / 3).div_ceil(granule).max(1) * granule;
+    let chunk_alignment = plan.chunk_alignment().max(1);
+    let size = (out.len() / 3).div_ceil(chunk_alignment).max(1) * chunk_alignment;
     let mut run = || {
         plan.execute(&source, &mut out).unwrap();
         plan.run_on(&Inline, &source, &mut out).unwrap();

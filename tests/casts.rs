@@ -4,10 +4,10 @@
 mod common;
 
 use common::check_bytes;
+use tilewright::family::Descriptor;
+use tilewright::family::{Placement, Tensor};
 use tilewright::plan::Store;
 use tilewright::run::{Pool, interpret, reference};
-use tilewright::target::{Placement, Tensor};
-use tilewright::text::Descriptor;
 use tilewright::{DType, Error, Layout, Options, Plan};
 
 fn layout(text: &str, shape: &[u64], dtype: DType) -> Layout {

@@ -1,8 +1,9 @@
 //! Plans of real tensors stay small: few nests, whatever the size of the tensor.
 
-use tilewright::target::strided::Memref;
-use tilewright::target::{Placement, Tensor, mesh::Mapper};
-use tilewright::text::Descriptor;
+use tilewright::family::Descriptor;
+use tilewright::family::host::strided::Memref;
+use tilewright::family::tenstorrent::mesh::Mapper;
+use tilewright::family::{Family, Placement, Tensor};
 use tilewright::{DType, Options, Plan};
 
 #[test]

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::{check, check_bytes, ramp};
 use families::{Choices, FAMILIES, dense};
 use proptest::prelude::*;
+use tilewright::family::Descriptor;
+use tilewright::family::host::strided::Memref;
+use tilewright::family::{Family, Placement, Tensor};
 use tilewright::layout::Owner;
 use tilewright::run::{interpret, reference};
-use tilewright::target::strided::Memref;
-use tilewright::target::{Placement, Tensor};
-use tilewright::text::Descriptor;
 use tilewright::{DType, Error, Format, Layout, Options, Plan};
 
 fn memref(shape: &[u64], dtype: DType, strides: Option<Vec<i64>>, offset: i64) -> Memref {

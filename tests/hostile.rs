@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use tilewright::target::strided::Memref;
-use tilewright::target::{Placement, Tensor, mesh};
-use tilewright::text::Descriptor;
+use tilewright::family::Descriptor;
+use tilewright::family::host::strided::Memref;
+use tilewright::family::tenstorrent::mesh;
+use tilewright::family::{Family, Placement, Tensor};
 use tilewright::{DType, Error, Layout, Options, Plan};
 
 /// After this long a layout and its plans count as hanging. A hundredth of it is usual; it is no measure of speed, and an

@@ -5,10 +5,10 @@ mod common;
 
 use common::{check, check_bytes};
 use tilewright::dtype::BlockFormat;
+use tilewright::family::Descriptor;
+use tilewright::family::{Placement, Tensor};
 use tilewright::layout::Owner;
 use tilewright::run::reference;
-use tilewright::target::{Placement, Tensor};
-use tilewright::text::Descriptor;
 use tilewright::{DType, Layout, Options, Plan};
 
 fn layout(text: &str, shape: &[u64], pad_value: Option<f64>) -> Layout {

@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use tilewright::target::device::Device;
-use tilewright::target::strided::Memref;
-use tilewright::target::{Placement, Tensor};
-use tilewright::text::Descriptor;
+use tilewright::family::Descriptor;
+use tilewright::family::host::strided::Memref;
+use tilewright::family::tenstorrent::device::Device;
+use tilewright::family::{Family, Placement, Tensor};
 use tilewright::{DType, Error, Layout, Options, Plan, run};
 
 const PAD: u16 = 7;

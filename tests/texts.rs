@@ -9,20 +9,21 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use tilewright::Error;
 use tilewright::dtype::{BlockFormat, DType, Format};
-use tilewright::layout::affine::{AffineExpr, AffineMap};
-use tilewright::target::Tensor;
-use tilewright::target::device::Device;
-use tilewright::target::mesh::{Mapper, Placement, ShardedBufferConfig};
-use tilewright::target::metal::{
+use tilewright::family::Descriptor;
+use tilewright::family::Tensor;
+use tilewright::family::host::mx::MxArray;
+use tilewright::family::host::strided::Memref;
+use tilewright::family::loops::{Dci, Dcsi, ThreeTuple};
+use tilewright::family::spyre::{DataFormat, SpyreLayout};
+use tilewright::family::tenstorrent::device::Device;
+use tilewright::family::tenstorrent::mesh::{Mapper, Placement, ShardedBufferConfig};
+use tilewright::family::tenstorrent::metal::{
     Fill, MemoryLayout, MemorySpace, MetalConstructor, MetalCurrent, MetalLayout,
 };
-use tilewright::target::mx::MxArray;
-use tilewright::target::spyre::{DataFormat, SpyreLayout};
-use tilewright::target::strided::Memref;
-use tilewright::target::tile::{Element, TileShape};
-use tilewright::target::tiled::{Dci, Dcsi, ThreeTuple};
-use tilewright::target::ttnn::{Memory, Orientation, PadValue, PageLayout, Scheme, Ttnn};
-use tilewright::text::{Descriptor, MAX_DEPTH, MAX_TEXT, parse};
+use tilewright::family::tenstorrent::tile::{Element, TileShape};
+use tilewright::family::tenstorrent::ttnn::{Memory, Orientation, PadValue, PageLayout, Scheme, Ttnn};
+use tilewright::layout::affine::{AffineExpr, AffineMap};
+use tilewright::text::{MAX_DEPTH, MAX_TEXT, parse};
 
 /// Texts of the golden cases and of the design documents, by kind.
 fn corpus(kind: &str) -> Vec<String> {

@@ -4,8 +4,8 @@ pub(crate) mod settings;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, SamplingMode, Throughput};
-use tilewright::cli::cases::{Job, Memory};
 use tilewright::run::Executor;
+use tilewright_benches::{Job, Memory};
 
 /// Times a job and memcpy, both by the threads of the executor; memory is made ready once either is wanted.
 ///

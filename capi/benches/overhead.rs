@@ -5,9 +5,9 @@ use std::mem::MaybeUninit;
 use std::ptr::null;
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use tilewright::family::Descriptor;
+use tilewright::family::{Placement, Tensor};
 use tilewright::run::Inline;
-use tilewright::target::{Placement, Tensor};
-use tilewright::text::Descriptor;
 use tilewright::{DType, Options, Plan};
 use tilewright_capi::*;
 

@@ -314,7 +314,7 @@ typedef struct tw_plan_info {
     // Copies of the tensor in the destination.
     uint64_t destination_copies;
     // Chunks begin and end at multiples of so many bytes of the destination, or at its end.
-    uint64_t granule;
+    uint64_t chunk_alignment;
     // Loop nests.
     uint64_t nests;
     // Dimensions of the tensor.
@@ -506,11 +506,11 @@ tw_status tw_plan_compile(const struct tw_request *request,
 // Frees a plan that no call is using any more. NULL is allowed, and does nothing.
 tw_status tw_plan_free(struct tw_plan *plan);
 
-// Writes buffers, sizes and granule of a plan to `info`.
+// Writes buffers, sizes and chunk_alignment of a plan to `info`.
 tw_status tw_plan_query(const struct tw_plan *plan, struct tw_plan_info *info, struct tw_text *message);
 
 // The greatest chunks of at most `at_most` bytes: `chunk_bytes` each, the last one perhaps less, `chunks` in all.
-// TW_VALUE if not even one granule fits.
+// TW_VALUE if not even one chunk_alignment fits.
 tw_status tw_plan_chunks(const struct tw_plan *plan,
                          size_t at_most,
                          size_t *chunk_bytes,

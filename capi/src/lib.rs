@@ -13,8 +13,8 @@ use std::ffi::{c_char, c_void};
 use std::fmt;
 
 use border::{Failure, Out, OutStruct, Result, call, check_apart, slice, slice_out};
+use tilewright::family::MAX_RANK;
 use tilewright::layout::{Layout, Owner};
-use tilewright::target::MAX_RANK;
 use tilewright::{Error, Plan};
 
 pub use types::*;
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn tw_plan_free(plan: *mut tw_plan) -> tw_status {
     unsafe { call(std::ptr::null_mut(), body) }
 }
 
-/// Writes buffers, sizes and granule of a plan to `info`.
+/// Writes buffers, sizes and chunk_alignment of a plan to `info`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tw_plan_query(
     plan: *const tw_plan,
@@ -189,7 +189,7 @@ pub unsafe extern "C" fn tw_plan_query(
             destination_buffer_bytes: destination.buffer_bytes(),
             destination_bytes: destination.total_bytes(),
             destination_copies: destination.copies(),
-            granule: plan.granule() as u64,
+            chunk_alignment: plan.chunk_alignment() as u64,
             nests: plan.nests() as u64,
             rank: destination.shape().len() as u64,
         });
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn tw_plan_query(
 }
 
 /// The greatest chunks of at most `at_most` bytes: `chunk_bytes` each, the last one perhaps less, `chunks` in all.
-/// TW_VALUE if not even one granule fits.
+/// TW_VALUE if not even one chunk_alignment fits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tw_plan_chunks(
     plan: *const tw_plan,
@@ -213,10 +213,14 @@ pub unsafe extern "C" fn tw_plan_chunks(
     let body = || unsafe {
         let plan = &inner(plan)?.plan;
         let (bytes_out, chunks_out) = (Out::new(chunk_bytes, "chunk_bytes")?, Out::new(chunks, "chunks")?);
-        let (granule, total) = (plan.granule().max(1), plan.destination_bytes());
-        let bytes = at_most.min(total.max(granule)) / granule * granule;
+        let (chunk_alignment, total) = (plan.chunk_alignment().max(1), plan.destination_bytes());
+        let bytes = at_most.min(total.max(chunk_alignment)) / chunk_alignment * chunk_alignment;
         if bytes == 0 {
-            return Err(Failure::value("at_most", at_most, format!("a granule of {granule} bytes or more")));
+            return Err(Failure::value(
+                "at_most",
+                at_most,
+                format!("a chunk_alignment of {chunk_alignment} bytes or more"),
+            ));
         }
         bytes_out.set(bytes);
         chunks_out.set(total.div_ceil(bytes));

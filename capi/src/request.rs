@@ -1,15 +1,16 @@
 //! Requests: the caller's structs become descriptors, layouts and options.
 
 use tilewright::dtype::{BlockFormat, DType, Format};
+use tilewright::family::Descriptor;
+use tilewright::family::host::strided::Memref;
+use tilewright::family::spyre::{DataFormat, SpyreLayout};
+use tilewright::family::tenstorrent::metal::{Fill, MemorySpace, MetalConstructor};
+use tilewright::family::tenstorrent::tile::{Element, TileShape};
+use tilewright::family::tenstorrent::ttnn::{Memory, Orientation, PageLayout, Scheme, Ttnn};
+use tilewright::family::{MAX_RANK, Placement, Tensor};
 use tilewright::layout::Layout;
 use tilewright::plan::{Isa, Options, Rounding, Sen169, Store};
-use tilewright::target::metal::{Fill, MemorySpace, MetalConstructor};
-use tilewright::target::spyre::{DataFormat, SpyreLayout};
-use tilewright::target::strided::Memref;
-use tilewright::target::tile::{Element, TileShape};
-use tilewright::target::ttnn::{Memory, Orientation, PageLayout, Scheme, Ttnn};
-use tilewright::target::{MAX_RANK, Placement, Tensor};
-use tilewright::text::{self, Descriptor};
+use tilewright::text;
 
 use crate::border::{self, Failure, Result, bounded, versioned};
 use crate::types::*;

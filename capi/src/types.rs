@@ -361,7 +361,7 @@ pub struct tw_plan_info {
     /// Copies of the tensor in the destination.
     pub destination_copies: u64,
     /// Chunks begin and end at multiples of so many bytes of the destination, or at its end.
-    pub granule: u64,
+    pub chunk_alignment: u64,
     /// Loop nests.
     pub nests: u64,
     /// Dimensions of the tensor.

@@ -306,7 +306,7 @@ static void queries(tw_plan *plan) {
     STATUS(TW_STRUCT_SIZE, tw_plan_query(plan, &info, &message));
     info.struct_size = sizeof info;
     STATUS(TW_OK, tw_plan_query(plan, &info, &message));
-    EXPECT(info.source_bytes == SOURCE && info.destination_bytes == TILES && info.granule == 1088);
+    EXPECT(info.source_bytes == SOURCE && info.destination_bytes == TILES && info.chunk_alignment == 1088);
     EXPECT(info.source_buffers == 1 && info.destination_buffer_bytes == TILES && info.destination_copies == 1);
     EXPECT(info.rank == 2 && info.nests > 0 && info.isa >= TW_ISA_SCALAR && info.isa <= TW_ISA_V4);
 

@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 /// The command line; the arguments begin with the program's name, and the exit status comes back.
 #[pyfunction]
 fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
-    py.detach(|| tilewright::cli::main(arguments))
+    py.detach(|| tilewright_cli::main(arguments))
 }
 
 /// Shape and element type of an array; no type where it only says how many bytes its elements have.

@@ -15,7 +15,7 @@ use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyTuple};
-use tilewright::target::MAX_RANK;
+use tilewright::family::MAX_RANK;
 
 use crate::element::Element;
 use crate::error::value;

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use tilewright::family::Descriptor;
+use tilewright::family::host::strided::Memref;
+use tilewright::family::tenstorrent::device::Device;
+use tilewright::family::tenstorrent::mesh::{Mapper, Uneven};
+use tilewright::family::{Family, Placement, Tensor};
 use tilewright::layout::Owner;
 use tilewright::plan::{Rounding, Sen169};
-use tilewright::target::device::Device;
-use tilewright::target::mesh::{Mapper, Uneven};
-use tilewright::target::strided::Memref;
-use tilewright::target::{Placement, Tensor};
-use tilewright::text::Descriptor;
 use tilewright::{DType, Format, Options};
 
 use crate::error::{exception, value};
@@ -212,8 +212,8 @@ impl Plan {
 
     /// Bytes of the smallest range that can be produced alone.
     #[getter]
-    fn granule(&self) -> usize {
-        self.plan.granule()
+    fn chunk_alignment(&self) -> usize {
+        self.plan.chunk_alignment()
     }
 
     /// The destination, where it is host arrays of one shape: one for each device of a mesh.

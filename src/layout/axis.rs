@@ -1,6 +1,6 @@
 //! One axis of a layout: a group of logical dimensions whose address is a staircase of one coordinate.
 
-use super::stair::{MAX_PARTS, Piece, Stair, Step, compose};
+use super::piecewise::{MAX_PARTS, Piecewise, Region, Step, compose};
 use crate::error::{Error, Result};
 
 /// An address inside a layout: the unit, bytes from the unit's start, and the slot inside a block.
@@ -33,27 +33,27 @@ pub(crate) struct Axis {
     /// The logical dimensions, ascending; the coordinate counts them row-major.
     pub(crate) dims: Vec<usize>,
     /// From coordinate to cell, starting at cell `first`.
-    pub(crate) places: Stair<1>,
+    pub(crate) places: Piecewise<1>,
     /// The cell of the first element.
     pub(crate) first: i64,
     /// The digits of a cell, outermost first; cells without an element are padding.
     pub(crate) cells: Vec<Level>,
     /// From coordinate to address, starting at `start`.
-    pub(crate) stair: Stair<3>,
+    pub(crate) stair: Piecewise<3>,
     /// The address of the first element.
     pub(crate) start: Addr,
 }
 
 impl Axis {
     /// An axis of at least one coordinate. Every coordinate must reach a cell.
-    pub(crate) fn new(dims: Vec<usize>, first: i64, places: Stair<1>, cells: Vec<Level>) -> Result<Axis> {
-        let (start, stair) = compose(&places, first, &cells_stair(&cells))?;
+    pub(crate) fn new(dims: Vec<usize>, first: i64, places: Piecewise<1>, cells: Vec<Level>) -> Result<Axis> {
+        let (start, stair) = compose(&places, first, &cells_map(&cells))?;
         Ok(Axis { dims, places, first, cells, stair, start })
     }
 
     /// The axis of one dimension of `len` on as many cells, `step` apart.
     pub(crate) fn line(dim: usize, len: u64, step: Addr) -> Result<Axis> {
-        Axis::new(vec![dim], 0, Stair::run(len, [1]), vec![Level { n: len, step }])
+        Axis::new(vec![dim], 0, Piecewise::run(len, [1]), vec![Level { n: len, step }])
     }
 
     /// How many cells there are.
@@ -62,7 +62,7 @@ impl Axis {
     }
 
     /// The cells without an element, as maximal runs; an error if two coordinates share a cell.
-    pub(crate) fn gaps(&self) -> Result<Vec<Piece<1>>> {
+    pub(crate) fn gaps(&self) -> Result<Vec<Region<1>>> {
         gaps(self.places.pieces([self.first])?, self.extent() as i64)
     }
 
@@ -73,19 +73,19 @@ impl Axis {
 }
 
 /// The addresses of a set of cells, of which `all` is the staircase.
-pub(crate) fn addresses(cells: &[Piece<1>], all: &Stair<3>) -> Result<Vec<Piece<3>>> {
+pub(crate) fn addresses(cells: &[Region<1>], all: &Piecewise<3>) -> Result<Vec<Region<3>>> {
     let mut out = Vec::new();
     for piece in cells {
-        let (at, stair) = compose(&Stair::nest(&piece.loops), piece.at[0], all)?;
+        let (at, stair) = compose(&Piecewise::nest(&piece.loops), piece.at[0], all)?;
         out.extend(stair.pieces(at)?);
     }
     Ok(out)
 }
 
 /// The staircase over all cells.
-fn cells_stair(cells: &[Level]) -> Stair<3> {
+fn cells_map(cells: &[Level]) -> Piecewise<3> {
     let loops: Vec<_> = cells.iter().map(|c| (c.n, c.step)).collect();
-    Stair::nest(&loops)
+    Piecewise::nest(&loops)
 }
 
 /// The least and greatest address that loops reach from `at`.
@@ -97,16 +97,16 @@ pub(crate) fn reach(at: i64, loops: &[(u64, Step<1>)]) -> (i64, i64) {
 }
 
 /// The coordinate at which a staircase has the value `at`.
-fn find(stair: &Stair<1>, at: i64) -> Option<u64> {
+fn find(stair: &Piecewise<1>, at: i64) -> Option<u64> {
     match stair {
-        Stair::Run { len: 1, .. } => (at == 0).then_some(0),
-        Stair::Run { len, step: [step] } => {
+        Piecewise::Run { len: 1, .. } => (at == 0).then_some(0),
+        Piecewise::Run { len, step: [step] } => {
             let i = if *step == 0 { (at == 0).then_some(0)? } else { at / step };
             (i * step == at && (0..*len as i64).contains(&i)).then_some(i as u64)
         }
-        Stair::Loop { n, step: [step], body } => {
-            let (lo, hi) = body_hull(body);
-            // The turns whose hull holds the value; a handful, since turns seldom interleave.
+        Piecewise::Loop { n, step: [step], body } => {
+            let (lo, hi) = body_bounds(body);
+            // The turns whose bounds holds the value; a handful, since turns seldom interleave.
             let (first, last) = match *step {
                 0 => (0, 0),
                 s if s > 0 => ((at - hi).div_euclid(s).max(0), (at - lo).div_euclid(s).min(*n as i64 - 1)),
@@ -116,7 +116,7 @@ fn find(stair: &Stair<1>, at: i64) -> Option<u64> {
                 .take(MAX_PARTS)
                 .find_map(|i| find(body, at - i * step).map(|u| i as u64 * body.len() + u))
         }
-        Stair::Seq(parts) => {
+        Piecewise::Seq(parts) => {
             let mut begin = 0;
             for (start, part) in parts {
                 if let Some(u) = find(part, at - start[0]) {
@@ -129,18 +129,18 @@ fn find(stair: &Stair<1>, at: i64) -> Option<u64> {
     }
 }
 
-fn body_hull(stair: &Stair<1>) -> (i64, i64) {
+fn body_bounds(stair: &Piecewise<1>) -> (i64, i64) {
     match stair {
-        Stair::Run { len, step } => reach(0, &[(*len, *step)]),
-        Stair::Loop { n, step, body } => {
-            let (lo, hi) = body_hull(body);
+        Piecewise::Run { len, step } => reach(0, &[(*len, *step)]),
+        Piecewise::Loop { n, step, body } => {
+            let (lo, hi) = body_bounds(body);
             let (from, to) = reach(0, &[(*n, *step)]);
             (lo + from, hi + to)
         }
-        Stair::Seq(parts) => parts
+        Piecewise::Seq(parts) => parts
             .iter()
             .map(|(start, part)| {
-                let (lo, hi) = body_hull(part);
+                let (lo, hi) = body_bounds(part);
                 (lo + start[0], hi + start[0])
             })
             .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
@@ -152,7 +152,7 @@ fn body_hull(stair: &Stair<1>) -> (i64, i64) {
 const MAX_LOOPS: u64 = 4 * MAX_PARTS as u64;
 
 /// What a set of pieces leaves free of `0..extent`, as maximal runs; an error if two pieces meet.
-pub(crate) fn gaps(pieces: Vec<Piece<1>>, extent: i64) -> Result<Vec<Piece<1>>> {
+pub(crate) fn gaps(pieces: Vec<Region<1>>, extent: i64) -> Result<Vec<Region<1>>> {
     let mut out = Vec::new();
     let mut work = 0;
     let pieces = pieces.into_iter().map(upward).collect();
@@ -160,13 +160,13 @@ pub(crate) fn gaps(pieces: Vec<Piece<1>>, extent: i64) -> Result<Vec<Piece<1>>> 
     if end < extent {
         free.push((end, (extent - end) as u64));
     }
-    out.extend(free.iter().map(|&(at, len)| Piece { at: [at], loops: vec![(len, [1])] }));
+    out.extend(free.iter().map(|&(at, len)| Region { at: [at], loops: vec![(len, [1])] }));
     out.sort_by_key(|p| p.at[0]);
     Ok(out)
 }
 
 /// The same set with upward steps, the greatest outermost.
-fn upward(mut piece: Piece<1>) -> Piece<1> {
+fn upward(mut piece: Region<1>) -> Region<1> {
     for (n, step) in &mut piece.loops {
         if step[0] < 0 {
             piece.at[0] += (*n as i64 - 1) * step[0];
@@ -182,10 +182,10 @@ fn upward(mut piece: Piece<1>) -> Piece<1> {
 /// of a piece go to `out`, repeated by the loops `outer`.
 #[allow(clippy::type_complexity)]
 fn between(
-    mut pieces: Vec<Piece<1>>,
+    mut pieces: Vec<Region<1>>,
     from: i64,
     outer: &[(u64, Step<1>)],
-    out: &mut Vec<Piece<1>>,
+    out: &mut Vec<Region<1>>,
     work: &mut usize,
 ) -> Result<(Vec<(i64, u64)>, i64)> {
     let complex = || Error::TooComplex { what: "the padding of an axis".into(), cap: MAX_PARTS };
@@ -197,7 +197,7 @@ fn between(
             return Err(complex());
         }
         pieces.sort_by_key(|p| p.at[0]);
-        let widest = |p: &Piece<1>| p.loops.first().map_or(0, |l| l.1[0]);
+        let widest = |p: &Region<1>| p.loops.first().map_or(0, |l| l.1[0]);
         let mut clashes = vec![false; pieces.len()];
         for i in 1..pieces.len() {
             let (a, b) = (&pieces[i - 1], &pieces[i]);
@@ -222,7 +222,7 @@ fn between(
                 }
                 Some(&(n, [step])) => turns.extend(
                     (0..n as i64)
-                        .map(|k| Piece { at: [piece.at[0] + k * step], loops: piece.loops[1..].to_vec() }),
+                        .map(|k| Region { at: [piece.at[0] + k * step], loops: piece.loops[1..].to_vec() }),
                 ),
             }
         }
@@ -241,9 +241,9 @@ fn between(
 
 /// The free runs inside of one piece.
 fn inside(
-    piece: Piece<1>,
+    piece: Region<1>,
     outer: &[(u64, Step<1>)],
-    out: &mut Vec<Piece<1>>,
+    out: &mut Vec<Region<1>>,
     work: &mut usize,
 ) -> Result<()> {
     let Some((&(n, step), rest)) = piece.loops.split_first() else { return Ok(()) };
@@ -261,30 +261,30 @@ fn inside(
             return Err(Error::TooComplex { what: "the padding of an axis".into(), cap: MAX_PARTS });
         }
         let turns =
-            (0..n).map(|k| Piece { at: [piece.at[0] + k as i64 * step[0]], loops: rest.to_vec() }).collect();
+            (0..n).map(|k| Region { at: [piece.at[0] + k as i64 * step[0]], loops: rest.to_vec() }).collect();
         let (free, _) = between(turns, piece.at[0], outer, out, work)?;
         for (at, len) in free {
             let loops = outer.iter().copied().chain([(len, [1])]).collect();
-            out.push(Piece { at: [at], loops });
+            out.push(Region { at: [at], loops });
         }
         return Ok(());
     }
     if room > 0 {
         let loops = outer.iter().copied().chain([(n - 1, step), (room as u64, [1])]).collect();
-        out.push(Piece { at: [turn_end], loops });
+        out.push(Region { at: [turn_end], loops });
     }
     let outer: Vec<_> = outer.iter().copied().chain([(n, step)]).collect();
-    inside(Piece { at: piece.at, loops: rest.to_vec() }, &outer, out, work)
+    inside(Region { at: piece.at, loops: rest.to_vec() }, &outer, out, work)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn points(pieces: &[Piece<1>]) -> Vec<i64> {
+    fn points(pieces: &[Region<1>]) -> Vec<i64> {
         let mut out = Vec::new();
         for p in pieces {
-            let stair = Stair::nest(&p.loops);
+            let stair = Piecewise::nest(&p.loops);
             out.extend((0..stair.len()).map(|u| p.at[0] + stair.eval(u)[0]));
         }
         out.sort_unstable();
@@ -309,7 +309,10 @@ mod tests {
         for (set, extent) in sets {
             let pieces: Vec<_> = set
                 .iter()
-                .map(|(at, loops)| Piece { at: [*at], loops: loops.iter().map(|&(n, s)| (n, [s])).collect() })
+                .map(|(at, loops)| Region {
+                    at: [*at],
+                    loops: loops.iter().map(|&(n, s)| (n, [s])).collect(),
+                })
                 .collect();
             let mut all = points(&pieces);
             let free = gaps(pieces, *extent).unwrap();
@@ -329,7 +332,7 @@ mod tests {
             vec![(8, [1]), (4, [1])],
         ];
         for loops in sets {
-            let pieces = vec![Piece { at: [0], loops }];
+            let pieces = vec![Region { at: [0], loops }];
             assert!(matches!(gaps(pieces, 100), Err(Error::Collision { .. })));
         }
     }

@@ -150,9 +150,9 @@ mod tests {
 
     use super::*;
     use crate::dtype::DType;
+    use crate::family::Descriptor;
+    use crate::family::{Placement, Tensor};
     use crate::layout::Owner;
-    use crate::target::{Placement, Tensor};
-    use crate::text::Descriptor;
 
     #[test]
     fn buffers_hold_what_their_bytes_hold() {

@@ -2,7 +2,7 @@
 
 use super::Layout;
 use super::axis::Addr;
-use super::stair::{Stair, add};
+use super::piecewise::{Piecewise, add};
 use crate::dtype::Format;
 
 /// What lies on a place.
@@ -21,17 +21,20 @@ pub(crate) enum Held {
 pub(crate) fn held(layout: &Layout) -> Vec<Held> {
     assert!(!matches!(layout.format(), Format::Block(_)));
     layout.check_destination().unwrap();
-    let grain = layout.grain();
-    let mut places = vec![Held::Gap; (layout.total_bytes() / grain) as usize];
+    let block_bytes = layout.block_bytes();
+    let mut places = vec![Held::Gap; (layout.total_bytes() / block_bytes) as usize];
     let mut put = |at: Addr, held: Held| {
         assert!((0..layout.space.units as i64).contains(&at[0]), "{at:?}");
-        assert!((0..layout.space.unit_bytes as i64).contains(&at[1]) && at[1] % grain as i64 == 0, "{at:?}");
-        let place = &mut places[((layout.space.unit_at(at[0]) + at[1]) as u64 / grain) as usize];
+        assert!(
+            (0..layout.space.unit_bytes as i64).contains(&at[1]) && at[1] % block_bytes as i64 == 0,
+            "{at:?}"
+        );
+        let place = &mut places[((layout.space.unit_at(at[0]) + at[1]) as u64 / block_bytes) as usize];
         assert_eq!(*place, Held::Gap, "{at:?} is reached twice, at last by {held:?}");
         *place = held;
     };
     let copies: Vec<_> = layout.replicas.iter().map(|r| (r.n, r.step)).collect();
-    let copies = Stair::nest(&copies);
+    let copies = Piecewise::nest(&copies);
     let shape = layout.shape();
     for number in 0..layout.elements() {
         let mut index = vec![0; shape.len()];
@@ -47,10 +50,10 @@ pub(crate) fn held(layout: &Layout) -> Vec<Held> {
         (0..copies.len()).for_each(|c| put(add(place, copies.eval(c)), Held::Element(number)));
     }
     for piece in layout.padding().unwrap() {
-        let piece_places = Stair::nest(&piece.loops);
+        let piece_places = Piecewise::nest(&piece.loops);
         (0..piece_places.len()).for_each(|u| put(add(piece.at, piece_places.eval(u)), Held::Fill));
     }
-    let (unit, pitch) = (layout.space.unit_bytes / grain, layout.space.pitch_bytes / grain);
+    let (unit, pitch) = (layout.space.unit_bytes / block_bytes, layout.space.pitch_bytes / block_bytes);
     let gaps = places.iter().enumerate().filter(|(_, held)| **held == Held::Gap);
     gaps.for_each(|(at, _)| assert!(at as u64 % pitch >= unit, "place {at} is left out"));
     let filled = places.iter().filter(|held| **held == Held::Fill).count() as u64;

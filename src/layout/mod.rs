@@ -9,20 +9,20 @@ pub(crate) mod axis;
 mod content;
 #[cfg(test)]
 pub(crate) mod coverage;
+pub(crate) mod piecewise;
 mod place;
 mod space;
-pub(crate) mod stair;
 
 use kernels::{BlockCodec, BlockFormat, BlockOptions, TileShape};
 
 use crate::dtype::Format;
 use crate::error::{Error, Result};
 use axis::{Addr, Axis, Level, addresses, gaps};
-use stair::{MAX_PARTS, Piece, Stair, add};
+use piecewise::{MAX_PARTS, Piecewise, Region, add};
 
 pub use content::Content;
 pub use place::{Owner, Place};
-pub(crate) use space::{Deal, Space};
+pub(crate) use space::{RoundRobin, Space};
 
 /// The greatest total size in bytes, so that sums of a few addresses never overflow 63 bits.
 pub(crate) const MAX_BYTES: u64 = 1 << 60;
@@ -81,7 +81,7 @@ pub struct Geometry {
 /// A validated map from logical index to place.
 ///
 /// Every logical index has one place, or one in each replica; what no index reaches is padding with a
-/// defined fill. Layouts come from descriptors: see [`crate::text::Descriptor`] and [`crate::target`].
+/// defined fill. Layouts come from descriptors: see [`crate::family::Descriptor`] and [`crate::family`].
 #[derive(Debug, Clone)]
 pub struct Layout {
     shape: Vec<u64>,
@@ -121,7 +121,7 @@ impl Layout {
         total.ok_or_else(|| Error::overflow("the size of the layout"))?;
         if let Format::Block(block) = format {
             let given = tile.map_or("no tile".into(), |t| format!("{}x{}", t.rows, t.cols));
-            if tile.is_none_or(|t| block_bytes(block, t) == 0) {
+            if tile.is_none_or(|t| tile_bytes(block, t) == 0) {
                 return Err(Error::value(
                     format!("tile of {block}", block = block.name()),
                     given,
@@ -223,9 +223,9 @@ impl Layout {
     }
 
     /// Bytes of what one address step counts: an element, or a tile of a block format.
-    pub(crate) fn grain(&self) -> u64 {
+    pub(crate) fn block_bytes(&self) -> u64 {
         match (self.format, self.tile) {
-            (Format::Block(block), Some(tile)) => block_bytes(block, tile),
+            (Format::Block(block), Some(tile)) => tile_bytes(block, tile),
             (format, _) => element_bytes(format),
         }
     }
@@ -236,7 +236,7 @@ impl Layout {
             Format::Block(_) => self.tile.map_or(1, Tile::elements),
             _ => 1,
         };
-        self.space.units * (self.space.unit_bytes / self.grain()) * per_grain
+        self.space.units * (self.space.unit_bytes / self.block_bytes()) * per_grain
     }
 
     /// How many places of all buffers hold no element; not meant for a source whose elements share places.
@@ -283,7 +283,7 @@ impl Layout {
         }
         let mut levels = self.linear_levels();
         levels.sort_by_key(|l| std::cmp::Reverse(l.1));
-        let mut extent = self.grain() as i128;
+        let mut extent = self.block_bytes() as i128;
         for &(n, step) in levels.iter().rev() {
             if i128::from(step) < extent {
                 return Err(Error::value(
@@ -335,23 +335,23 @@ impl Layout {
 
     /// The places that hold no element, as rectangular pieces: loops over elements of plain formats, over
     /// whole tiles of block formats (inside of a tile the codec pads).
-    pub(crate) fn padding(&self) -> Result<Vec<Piece<3>>> {
-        let grain = self.grain() as i64;
+    pub(crate) fn padding(&self) -> Result<Vec<Region<3>>> {
+        let block_bytes = self.block_bytes() as i64;
         if self.elements() == 0 {
-            let n = self.space.unit_bytes / self.grain();
-            let loops = vec![(self.space.units, [1, 0, 0]), (n, [0, grain, 0])];
-            return Ok(if n == 0 { vec![] } else { vec![Piece { at: [0; 3], loops }] });
+            let n = self.space.unit_bytes / self.block_bytes();
+            let loops = vec![(self.space.units, [1, 0, 0]), (n, [0, block_bytes, 0])];
+            return Ok(if n == 0 { vec![] } else { vec![Region { at: [0; 3], loops }] });
         }
         let mut out = self.holes();
         let parts: Vec<AxisParts> = self.axes.iter().map(|a| self.axis_parts(a)).collect::<Result<_>>()?;
-        let copies = Piece { at: [0; 3], loops: self.replicas.iter().map(|r| (r.n, r.step)).collect() };
+        let copies = Region { at: [0; 3], loops: self.replicas.iter().map(|r| (r.n, r.step)).collect() };
         for k in (0..parts.len()).filter(|&k| !parts[k].free.is_empty()) {
             let factors = parts.iter().enumerate().map(|(i, part)| match i.cmp(&k) {
                 std::cmp::Ordering::Less => part.used.as_slice(),
                 std::cmp::Ordering::Equal => part.free.as_slice(),
                 std::cmp::Ordering::Greater => std::slice::from_ref(&part.all),
             });
-            let mut boxes = vec![Piece { at: [0, self.offset, 0], loops: copies.loops.clone() }];
+            let mut boxes = vec![Region { at: [0, self.offset, 0], loops: copies.loops.clone() }];
             for factor in factors {
                 boxes = boxes.iter().flat_map(|b| factor.iter().map(|f| cross(b, f))).collect();
                 if boxes.len() + out.len() > MAX_BOXES {
@@ -373,24 +373,24 @@ impl Layout {
             _ => (1, axis.gaps()?),
         };
         let outer = axis.cells.iter().filter(|c| c.step[2] == 0);
-        let all = Piece { at: [0; 3], loops: outer.map(|c| (c.n, c.step)).collect() };
+        let all = Region { at: [0; 3], loops: outer.map(|c| (c.n, c.step)).collect() };
         if free.is_empty() {
             return Ok(AxisParts { used: vec![all.clone()], free: vec![], all });
         }
         let used = gaps(free.clone(), (axis.extent() / inner) as i64)?;
-        let cells = Stair::nest(&all.loops);
+        let cells = Piecewise::nest(&all.loops);
         Ok(AxisParts { used: addresses(&used, &cells)?, free: addresses(&free, &cells)?, all })
     }
 
     /// What lies between the cells of a strided layout: runs that no cell reaches.
-    fn holes(&self) -> Vec<Piece<3>> {
-        let grain = self.grain();
+    fn holes(&self) -> Vec<Region<3>> {
+        let block_bytes = self.block_bytes();
         let mut out = Vec::new();
         let offset = self.offset as u64;
         let size = self.space.unit_bytes;
         let mut push_within = |at: u64, loops: &[(u64, Addr)], bytes: u64| {
-            let steps = loops.iter().copied().chain([(bytes / grain, [0, grain as i64, 0])]);
-            out.push(Piece { at: [(at / size) as i64, (at % size) as i64, 0], loops: steps.collect() });
+            let steps = loops.iter().copied().chain([(bytes / block_bytes, [0, block_bytes as i64, 0])]);
+            out.push(Region { at: [(at / size) as i64, (at % size) as i64, 0], loops: steps.collect() });
         };
         // A run that passes the end of a unit is its rest, whole units, and the beginning of another.
         let mut push = |at: u64, loops: &[(u64, i64)], bytes: u64| {
@@ -418,8 +418,8 @@ impl Layout {
         let mut stack = vec![(levels.as_slice(), offset, total - offset, Vec::new())];
         while let Some((levels, at, room, loops)) = stack.pop() {
             let Some((&(n, step), rest)) = levels.split_first() else {
-                if room > grain {
-                    push(at + grain, &loops, room - grain);
+                if room > block_bytes {
+                    push(at + block_bytes, &loops, room - block_bytes);
                 }
                 continue;
             };
@@ -448,18 +448,18 @@ impl Layout {
 
 /// The places along one axis.
 struct AxisParts {
-    used: Vec<Piece<3>>,
-    free: Vec<Piece<3>>,
-    all: Piece<3>,
+    used: Vec<Region<3>>,
+    free: Vec<Region<3>>,
+    all: Region<3>,
 }
 
 /// Every pair of two sets of places.
-fn cross(a: &Piece<3>, b: &Piece<3>) -> Piece<3> {
-    Piece { at: add(a.at, b.at), loops: a.loops.iter().chain(&b.loops).copied().collect() }
+fn cross(a: &Region<3>, b: &Region<3>) -> Region<3> {
+    Region { at: add(a.at, b.at), loops: a.loops.iter().chain(&b.loops).copied().collect() }
 }
 
 /// The whole tiles, of `inner` cells each, that lie in runs of free cells.
-fn whole_tiles(free: Vec<Piece<1>>, inner: u64) -> Result<Vec<Piece<1>>> {
+fn whole_tiles(free: Vec<Region<1>>, inner: u64) -> Result<Vec<Region<1>>> {
     let inner = inner as i64;
     let mut out = Vec::new();
     let mut stack = free;
@@ -476,7 +476,7 @@ fn whole_tiles(free: Vec<Piece<1>>, inner: u64) -> Result<Vec<Piece<1>>> {
             let (n, [step]) = piece.loops.remove(i);
             for k in 0..n.min(MAX_PARTS as u64) as i64 {
                 let loops = piece.loops.iter().copied().chain([(len, [1])]).collect();
-                stack.push(Piece { at: [piece.at[0] + k * step], loops });
+                stack.push(Region { at: [piece.at[0] + k * step], loops });
             }
             continue;
         }
@@ -485,7 +485,7 @@ fn whole_tiles(free: Vec<Piece<1>>, inner: u64) -> Result<Vec<Piece<1>>> {
         if end > first {
             let loops = piece.loops.iter().map(|&(n, [step])| (n, [step / inner]));
             let run = ((end - first) as u64, [1]);
-            out.push(Piece { at: [first], loops: loops.chain([run]).collect() });
+            out.push(Region { at: [first], loops: loops.chain([run]).collect() });
         }
     }
     Ok(out)
@@ -501,6 +501,6 @@ pub(crate) fn element_bytes(format: Format) -> u64 {
 }
 
 /// Bytes of one tile of a block format.
-pub(crate) fn block_bytes(block: BlockFormat, tile: Tile) -> u64 {
+pub(crate) fn tile_bytes(block: BlockFormat, tile: Tile) -> u64 {
     tile.codec(block, BlockOptions::default()).map_or(0, |c| c.tile_bytes() as u64)
 }

@@ -113,7 +113,7 @@ impl Layout {
                 cells[axis] += value * digit.weight as i64;
             }
         }
-        if rest >= self.grain() as i64 {
+        if rest >= self.block_bytes() as i64 {
             return Ok(Owner::Padding);
         }
         let Some(codec) = self.block_codec() else {

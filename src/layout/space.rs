@@ -15,7 +15,7 @@ pub(crate) struct Space {
     /// Bytes from one unit to the next in memory; what is between them is zero.
     pub(crate) pitch_bytes: u64,
     /// How the units are dealt to the buffers; none: in order.
-    pub(crate) deal: Option<Deal>,
+    pub(crate) deal: Option<RoundRobin>,
     /// Buffers of equal size, one after another.
     pub(crate) buffers: u64,
 }
@@ -64,7 +64,7 @@ impl Space {
 /// Units handed to buffers in turn: of each `buffers * room` units, which fill as many places, unit `u` is the
 /// `u / buffers`-th of buffer `u % buffers`. Arithmetic, so that a million pages cost nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Deal {
+pub(crate) struct RoundRobin {
     /// How many buffers there are to a round.
     pub(crate) buffers: u64,
     /// How many units each has room for.
@@ -80,16 +80,16 @@ pub(crate) struct Numbers {
     pub(crate) from: Vec<u32>,
 }
 
-impl Deal {
+impl RoundRobin {
     /// `numbers` is a permutation of the buffers, if they do not come in order. None where units keep their places.
-    pub(crate) fn new(buffers: u64, room: u64, numbers: Option<Vec<u32>>) -> Option<Deal> {
+    pub(crate) fn new(buffers: u64, room: u64, numbers: Option<Vec<u32>>) -> Option<RoundRobin> {
         let numbers = numbers.filter(|n| !n.iter().copied().eq(0..n.len() as u32)).map(|to| {
             let mut from = vec![0; to.len()];
             (0..).zip(&to).for_each(|(i, &n)| from[n as usize] = i);
             Arc::new(Numbers { to, from })
         });
         let moves = numbers.is_some() || (buffers > 1 && room > 1);
-        moves.then_some(Deal { buffers, room, numbers })
+        moves.then_some(RoundRobin { buffers, room, numbers })
     }
 
     /// Units of one round, and places.
@@ -127,7 +127,7 @@ mod tests {
             (1, 5, None),
         ] {
             let units = 2 * buffers * room;
-            let deal = Deal::new(buffers, room, numbers);
+            let deal = RoundRobin::new(buffers, room, numbers);
             let space = Space { units, unit_bytes: 6, pitch_bytes: 8, deal, buffers };
             for first in 0..units as i64 {
                 for last in first..units as i64 {
@@ -146,7 +146,7 @@ mod tests {
             units: buffers * room,
             unit_bytes: 1,
             pitch_bytes: 1,
-            deal: Deal::new(buffers, room, None),
+            deal: RoundRobin::new(buffers, room, None),
             buffers,
         };
         assert_eq!(space.begins(5, (1 << 40) + 7), (0, (1 << 42) - 1));
@@ -158,7 +158,7 @@ mod tests {
         for (buffers, room, numbers) in
             [(3, 4, None), (12, 1, Some((0..12).rev().collect())), (4, 3, Some(vec![2, 0, 3, 1]))]
         {
-            let deal = Deal::new(buffers, room, numbers.clone()).unwrap();
+            let deal = RoundRobin::new(buffers, room, numbers.clone()).unwrap();
             let mut seen = vec![false; 2 * deal.round() as usize];
             for unit in 0..2 * deal.round() {
                 let place = deal.place(unit);
@@ -168,7 +168,7 @@ mod tests {
                 assert_eq!(place / room % buffers, first);
             }
         }
-        assert_eq!(Deal::new(1, 9, None), None);
-        assert_eq!(Deal::new(3, 1, Some(vec![0, 1, 2])), None);
+        assert_eq!(RoundRobin::new(1, 9, None), None);
+        assert_eq!(RoundRobin::new(3, 1, Some(vec![0, 1, 2])), None);
     }
 }

@@ -5,10 +5,10 @@
 //! common; [`tiles`] puts together those that reach the same.
 
 use super::lower::{MAX_NESTS, limit, simplify};
-use super::nest::{Both, Gather, Leaf, Loop, Nest, dst, src};
+use super::nest::{AddressPair, Gather, Leaf, Loop, Nest, dst, src};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
-use crate::layout::stair::{Piece, add, scale};
+use crate::layout::piecewise::{Region, add, scale};
 
 /// The most moves that [`align`] may look at, most of them at several depths, for the few that remain.
 const MAX_LOOKED_AT: usize = 16 * MAX_NESTS;
@@ -16,24 +16,24 @@ const MAX_LOOKED_AT: usize = 16 * MAX_NESTS;
 /// A piece with its loops from tile to tile apart from those inside of one.
 #[derive(Debug, Clone)]
 struct Move {
-    at: Both,
+    at: AddressPair,
     /// From the greatest destination step to the least.
     outer: Vec<Loop>,
     inner: Vec<Loop>,
 }
 
 /// The same moves, such that any two reach the same tiles by the same loops, or no tile in common.
-pub(super) fn align(pieces: Vec<Piece<6>>, layout: &Layout) -> Result<Vec<Piece<6>>> {
+pub(super) fn align(pieces: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Region<6>>> {
     let moves = split(pieces, layout)?;
     let mut aligner = Aligner { layout, work: 0, out: Vec::new() };
     aligner.align(moves, 0)?;
     let piece =
-        |m: Move| Piece { at: m.at, loops: m.outer.iter().chain(&m.inner).map(|l| (l.n, l.step)).collect() };
+        |m: Move| Region { at: m.at, loops: m.outer.iter().chain(&m.inner).map(|l| (l.n, l.step)).collect() };
     Ok(aligner.out.into_iter().map(piece).collect())
 }
 
 /// One nest for all moves that reach the same tiles; the moves are aligned.
-pub(super) fn tiles(pieces: Vec<Piece<6>>, layout: &Layout) -> Result<Vec<Nest>> {
+pub(super) fn tiles(pieces: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Nest>> {
     let mut nests: Vec<Nest> = Vec::new();
     for Move { at, outer, inner } in split(pieces, layout)? {
         let gather = Gather {
@@ -55,7 +55,7 @@ pub(super) fn tiles(pieces: Vec<Piece<6>>, layout: &Layout) -> Result<Vec<Nest>>
 
 /// Loops inside of a tile, and loops upward from tile to tile. A loop that does both is taken apart, as is one that goes
 /// up in units and down in bytes.
-fn split(pieces: Vec<Piece<6>>, layout: &Layout) -> Result<Vec<Move>> {
+fn split(pieces: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Move>> {
     let mut out = Vec::with_capacity(pieces.len());
     let mut work = pieces;
     while let Some(mut piece) = work.pop() {
@@ -66,12 +66,13 @@ fn split(pieces: Vec<Piece<6>>, layout: &Layout) -> Result<Vec<Move>> {
                 *step = scale(*step, -1);
             }
         }
-        let mixed =
-            |&(n, s): &(u64, Both)| n > 1 && ((s[5] != 0 && (s[3], s[4]) != (0, 0)) || s[3] < 0 || s[4] < 0);
+        let mixed = |&(n, s): &(u64, AddressPair)| {
+            n > 1 && ((s[5] != 0 && (s[3], s[4]) != (0, 0)) || s[3] < 0 || s[4] < 0)
+        };
         if let Some(i) = piece.loops.iter().position(mixed) {
             let (n, step) = piece.loops.remove(i);
             limit(n.min(1 << 32) as usize)?;
-            let turn = |k| Piece { at: add(piece.at, scale(step, k as i64)), loops: piece.loops.clone() };
+            let turn = |k| Region { at: add(piece.at, scale(step, k as i64)), loops: piece.loops.clone() };
             work.extend((0..n).map(turn));
             continue;
         }
@@ -105,7 +106,7 @@ impl Aligner<'_> {
     /// Bytes from the first to the end of the last tile that loops reach.
     fn extent(&self, loops: &[Loop]) -> i64 {
         let reach = |l: &Loop| (l.n as i64 - 1) * self.layout.linear(l.dst());
-        self.layout.grain() as i64 + loops.iter().map(reach).sum::<i64>()
+        self.layout.block_bytes() as i64 + loops.iter().map(reach).sum::<i64>()
     }
 
     /// Aligns moves whose first `depth` outer loops are alike.
@@ -213,6 +214,6 @@ impl Aligner<'_> {
 struct Turns {
     first: i64,
     n: u64,
-    step: Both,
+    step: AddressPair,
     body: Move,
 }

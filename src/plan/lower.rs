@@ -1,12 +1,12 @@
 //! From two layouts to loop nests: join the axes, refine both staircases, cross the pieces.
 
 use super::gather;
-use super::nest::{Both, Leaf, Loop, Nest, dst};
+use super::nest::{AddressPair, Leaf, Loop, Nest, dst};
 use crate::dtype::Format;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::layout::axis::Addr;
-use crate::layout::stair::{Piece, Stair, add, zip};
+use crate::layout::piecewise::{Piecewise, Region, add, zip};
 
 /// The most nests of one plan. The layouts of real systems need fewer than a hundred.
 pub(crate) const MAX_NESTS: usize = 4096;
@@ -27,7 +27,7 @@ pub(crate) fn lower(src: &Layout, dst: &Layout) -> Result<Vec<Nest>> {
         }
     }
     let wide = |s: Addr| [0, 0, 0, s[0], s[1], s[2]];
-    let fills = dst.padding()?.into_iter().map(|piece| Piece {
+    let fills = dst.padding()?.into_iter().map(|piece| Region {
         at: wide(piece.at),
         loops: piece.loops.iter().map(|&(n, s)| (n, wide(s))).collect(),
     });
@@ -46,8 +46,8 @@ pub(super) fn limit(nests: usize) -> Result<()> {
 }
 
 /// Every element's move, as rectangular pieces.
-fn moves(src: &Layout, dst: &Layout) -> Result<Vec<Piece<6>>> {
-    let mut base: Both = [0, src.offset, 0, 0, dst.offset, 0];
+fn moves(src: &Layout, dst: &Layout) -> Result<Vec<Region<6>>> {
+    let mut base: AddressPair = [0, src.offset, 0, 0, dst.offset, 0];
     let groups = groups(src, dst);
     for (layout, k) in [(src, 0), (dst, 3)] {
         // An axis of no more than one element moves nothing.
@@ -56,7 +56,7 @@ fn moves(src: &Layout, dst: &Layout) -> Result<Vec<Piece<6>>> {
         }
     }
     let copies = dst.replicas.iter().map(|r| (r.n, [0, 0, 0, r.step[0], r.step[1], r.step[2]])).collect();
-    let mut all = vec![Piece { at: base, loops: copies }];
+    let mut all = vec![Region { at: base, loops: copies }];
     for group in &groups {
         let (from, a) = side(src, group)?;
         let (to, b) = side(dst, group)?;
@@ -67,9 +67,9 @@ fn moves(src: &Layout, dst: &Layout) -> Result<Vec<Piece<6>>> {
             pieces = gather::align(pieces, dst)?;
         }
         limit(all.len().saturating_mul(pieces.len()))?;
-        let cross = |a: &Piece<6>| {
+        let cross = |a: &Region<6>| {
             let a = a.clone();
-            pieces.iter().map(move |p| Piece {
+            pieces.iter().map(move |p| Region {
                 at: add(a.at, p.at),
                 loops: a.loops.iter().chain(&p.loops).copied().collect(),
             })
@@ -98,7 +98,7 @@ fn groups(src: &Layout, dst: &Layout) -> Vec<Vec<usize>> {
 }
 
 /// One layout's staircase over a group of dimensions, row-major.
-fn side(layout: &Layout, group: &[usize]) -> Result<(Addr, Stair<3>)> {
+fn side(layout: &Layout, group: &[usize]) -> Result<(Addr, Piecewise<3>)> {
     let shape = layout.shape();
     let wide = |dims: &[usize]| -> Vec<usize> { dims.iter().copied().filter(|&d| shape[d] > 1).collect() };
     let mut axes: Vec<_> = layout
@@ -111,7 +111,7 @@ fn side(layout: &Layout, group: &[usize]) -> Result<(Addr, Stair<3>)> {
     let start = axes.iter().fold([0; 3], |at, (_, axis)| add(at, axis.start));
     let in_order: Vec<usize> = axes.iter().flat_map(|(dims, _)| dims.clone()).collect();
     if in_order == group {
-        let product = axes.iter().rev().fold(Stair::ONE, |inner, (_, axis)| axis.stair.product(&inner));
+        let product = axes.iter().rev().fold(Piecewise::ONE, |inner, (_, axis)| axis.stair.product(&inner));
         return Ok((start, product));
     }
     // The axes interleave: follow the elements.
@@ -130,13 +130,13 @@ fn side(layout: &Layout, group: &[usize]) -> Result<(Addr, Stair<3>)> {
             add(at, axis.stair.eval(dims.iter().fold(0, |u, &d| u * shape[d] + index[d])))
         })
     });
-    let (first, stair) = Stair::through(addresses)?;
+    let (first, stair) = Piecewise::through(addresses)?;
     Ok((add(start, first), stair))
 }
 
 /// The same pieces with loops that go upward and nest in the destination: a loop whose turns fall between those
 /// of another, or that goes up in units and down in bytes, is taken apart.
-fn nested(moves: Vec<Piece<6>>, layout: &Layout) -> Result<Vec<Piece<6>>> {
+fn nested(moves: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Region<6>>> {
     let mut out = Vec::with_capacity(moves.len());
     let mut work = moves;
     while let Some(mut piece) = work.pop() {
@@ -150,7 +150,7 @@ fn nested(moves: Vec<Piece<6>>, layout: &Layout) -> Result<Vec<Piece<6>>> {
             }
         }
         piece.loops.sort_by_key(|&(_, s)| layout.linear(dst(s)));
-        let mut extent = layout.grain() as i64;
+        let mut extent = layout.block_bytes() as i64;
         let interleaved = piece.loops.iter().position(|&(n, s)| {
             let step = layout.linear(dst(s));
             let meets = step < extent || s[3] < 0 || s[4] < 0;
@@ -163,7 +163,7 @@ fn nested(moves: Vec<Piece<6>>, layout: &Layout) -> Result<Vec<Piece<6>>> {
                 let (n, step) = piece.loops.remove(i);
                 limit(n.min(1 << 32) as usize)?;
                 work.extend(
-                    (0..n as i64).map(|k| Piece {
+                    (0..n as i64).map(|k| Region {
                         at: add(piece.at, step.map(|s| s * k)),
                         loops: piece.loops.clone(),
                     }),
@@ -175,7 +175,7 @@ fn nested(moves: Vec<Piece<6>>, layout: &Layout) -> Result<Vec<Piece<6>>> {
 }
 
 /// A nest with its loops in order of destination, and joined where they chain on both sides.
-fn nest(piece: Piece<6>, leaf: Leaf, layout: &Layout) -> Nest {
+fn nest(piece: Region<6>, leaf: Leaf, layout: &Layout) -> Nest {
     let loops = piece.loops.into_iter().filter(|l| l.0 > 1).map(|(n, step)| Loop { n, step });
     Nest::new(piece.at, simplify(loops.collect(), |l| layout.linear(l.dst())), leaf)
 }

@@ -67,10 +67,10 @@ pub enum Sen169 {
 
 /// One end of a conversion, as execution needs it.
 #[derive(Debug, Clone)]
-pub(crate) struct Side {
+pub(crate) struct Endpoint {
     pub(crate) format: Format,
     /// Bytes of an element, or of a tile.
-    pub(crate) grain: usize,
+    pub(crate) block_bytes: usize,
     /// The codec of a block format.
     pub(crate) codec: Option<BlockCodec>,
     /// The number format of plain floats; what a block format decodes to.
@@ -126,8 +126,8 @@ impl Misfit {
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub(crate) nests: Vec<Nest>,
-    pub(crate) src: Side,
-    pub(crate) dst: Side,
+    pub(crate) src: Endpoint,
+    pub(crate) dst: Endpoint,
     pub(crate) op: Op,
     /// The fill, as one element or one tile of the destination; empty where no tile is filled.
     pub(crate) fill: Box<[u8]>,
@@ -150,15 +150,15 @@ impl Plan {
         if src.shape() != dst.shape() {
             return Err(Error::value(
                 "shape of the destination",
-                crate::target::join(dst.shape()),
-                format!("{}, the shape of the source", crate::target::join(src.shape())),
+                crate::family::join(dst.shape()),
+                format!("{}, the shape of the source", crate::family::join(src.shape())),
             ));
         }
         dst.check_destination()?;
         // Rounding and search are about writing.
         let reading = Options { rounding: Rounding::default(), search: false, ..*options };
-        let source = Side::new(src, &reading)?;
-        let target = Side::new(dst, options)?;
+        let source = Endpoint::new(src, &reading)?;
+        let target = Endpoint::new(dst, options)?;
         let op = operation(&source, &target, options)?;
         let mut nests = lower::lower(src, dst)?;
         verify::verify(&nests, src, dst)?;
@@ -190,9 +190,9 @@ impl Plan {
     }
 
     /// Bytes of the smallest destination range that can be produced alone: chunks begin and end at multiples.
-    pub fn granule(&self) -> usize {
-        let (grain, pitch) = (self.dst.grain, self.dst.space.pitch_bytes as usize);
-        if pitch % grain.max(1) == 0 { grain } else { pitch }
+    pub fn chunk_alignment(&self) -> usize {
+        let (block_bytes, pitch) = (self.dst.block_bytes, self.dst.space.pitch_bytes as usize);
+        if pitch % block_bytes.max(1) == 0 { block_bytes } else { pitch }
     }
 
     /// How many loop nests there are.
@@ -211,12 +211,12 @@ impl Plan {
     }
 }
 
-impl Side {
-    pub(crate) fn new(layout: &Layout, options: &Options) -> Result<Side> {
+impl Endpoint {
+    pub(crate) fn new(layout: &Layout, options: &Options) -> Result<Endpoint> {
         let format = layout.format();
-        Ok(Side {
+        Ok(Endpoint {
             format,
-            grain: layout.grain() as usize,
+            block_bytes: layout.block_bytes() as usize,
             codec: codec(layout, options)?,
             number: match format {
                 Format::Plain(dtype) => dtype.number(),
@@ -238,10 +238,10 @@ fn codec(layout: &Layout, options: &Options) -> Result<Option<BlockCodec>> {
 }
 
 /// How elements get from one format to the other.
-pub(crate) fn operation(src: &Side, dst: &Side, options: &Options) -> Result<Op> {
+pub(crate) fn operation(src: &Endpoint, dst: &Endpoint, options: &Options) -> Result<Op> {
     let none = |why| Error::Conversion { from: src.format.to_string(), to: dst.format.to_string(), why };
     if src.format == dst.format && src.codec.is_none() && src.number == dst.number {
-        return Ok(Op::Copy(src.grain));
+        return Ok(Op::Copy(src.block_bytes));
     }
     if let (Some(from), Some(to)) = (src.number, dst.number) {
         return Ok(Op::Convert(from, to));
@@ -258,23 +258,23 @@ pub(crate) fn operation(src: &Side, dst: &Side, options: &Options) -> Result<Op>
     Ok(Op::Cast { cast, strict: !options.saturate })
 }
 
-/// The fill as bytes of one grain, and as the number that pads inside of a tile.
-pub(crate) fn fill(dst: &Side, value: f64) -> Result<(Box<[u8]>, f32)> {
+/// The fill as bytes of one block_bytes, and as the number that pads inside of a tile.
+pub(crate) fn fill(dst: &Endpoint, value: f64) -> Result<(Box<[u8]>, f32)> {
     let bytes = match (dst.codec, dst.number) {
         (Some(codec), _) => {
             let mut tile = vec![0; codec.tile_bytes()];
             codec.pack_scalar(&vec![value as f32; codec.tile().elements()], &mut tile);
             tile
         }
-        (None, Some(number)) => number.encode(value).to_le_bytes()[..dst.grain].to_vec(),
-        (None, None) => integer(dst, value)?.to_le_bytes()[..dst.grain].to_vec(),
+        (None, Some(number)) => number.encode(value).to_le_bytes()[..dst.block_bytes].to_vec(),
+        (None, None) => integer(dst, value)?.to_le_bytes()[..dst.block_bytes].to_vec(),
     };
     Ok((bytes.into(), value as f32))
 }
 
 /// A fill of an integer type, which must hold it.
-fn integer(dst: &Side, value: f64) -> Result<i128> {
-    let bits = 8 * dst.grain as u32;
+fn integer(dst: &Endpoint, value: f64) -> Result<i128> {
+    let bits = 8 * dst.block_bytes as u32;
     let (lo, hi) = match dst.format {
         Format::Plain(DType::Bool) => (0, 1),
         Format::Plain(DType::I8 | DType::I16 | DType::I32 | DType::I64) => {

@@ -1,18 +1,18 @@
 //! The parts of a plan: rectangular loop nests, each with one leaf.
 
 use crate::layout::axis::Addr;
-use crate::layout::stair::Step;
+use crate::layout::piecewise::Step;
 
 use super::order::Walk;
 
 /// Source and destination address that advance together: unit, bytes and slot of each.
-pub(crate) type Both = Step<6>;
+pub(crate) type AddressPair = Step<6>;
 
 /// `n` turns of everything further in, `step` apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Loop {
     pub(crate) n: u64,
-    pub(crate) step: Both,
+    pub(crate) step: AddressPair,
 }
 
 impl Loop {
@@ -26,12 +26,12 @@ impl Loop {
 }
 
 /// The source half.
-pub(crate) fn src(both: Both) -> Addr {
+pub(crate) fn src(both: AddressPair) -> Addr {
     [both[0], both[1], both[2]]
 }
 
 /// The destination half.
-pub(crate) fn dst(both: Both) -> Addr {
+pub(crate) fn dst(both: AddressPair) -> Addr {
     [both[3], both[4], both[5]]
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn dst(both: Both) -> Addr {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Nest {
     /// Where the first turn of all loops begins.
-    pub(crate) at: Both,
+    pub(crate) at: AddressPair,
     /// From the greatest destination step to the least.
     pub(crate) loops: Vec<Loop>,
     /// What one turn of all loops does.
@@ -84,7 +84,7 @@ pub(crate) struct Gather {
 }
 
 impl Nest {
-    pub(crate) fn new(at: Both, loops: Vec<Loop>, leaf: Leaf) -> Nest {
+    pub(crate) fn new(at: AddressPair, loops: Vec<Loop>, leaf: Leaf) -> Nest {
         Nest { at, loops, leaf, walk: Walk::default(), in_place: None }
     }
 }

@@ -11,7 +11,7 @@
 //!   what later blocks read is on its way meanwhile.
 
 use super::nest::{Gather, InPlace, Leaf, Loop, Nest};
-use super::{Op, Side};
+use super::{Endpoint, Op};
 
 /// Bytes of a segment whose lines are gathered from the whole of its source: a page. Half of it costs a tenth of the speed
 /// of untilizing.
@@ -96,7 +96,7 @@ impl Walk {
 }
 
 /// Sets how each nest is walked; `streams`: the destination is written past the caches.
-pub(crate) fn choose(nests: &mut [Nest], src: &Side, dst: &Side, op: Op, streams: bool) {
+pub(crate) fn choose(nests: &mut [Nest], src: &Endpoint, dst: &Endpoint, op: Op, streams: bool) {
     for nest in nests {
         let walk = Walk::new(&nest.loops);
         nest.walk = match &nest.leaf {
@@ -133,9 +133,9 @@ fn fits(l: &Loop) -> bool {
 }
 
 /// A fill is runs of bytes: the innermost loop is the run, the next one the rows of a call.
-fn fill(loops: &[Loop], dst: &Side, mut walk: Walk) -> Walk {
+fn fill(loops: &[Loop], dst: &Endpoint, mut walk: Walk) -> Walk {
     let Some(last) = loops.len().checked_sub(1) else { return walk };
-    if loops[last].step[4] == dst.grain as i64 {
+    if loops[last].step[4] == dst.block_bytes as i64 {
         walk.cols = Some(last);
         walk.rows = last.checked_sub(1).filter(|&r| loops[r].step[3] == 0);
     }
@@ -146,25 +146,32 @@ fn fill(loops: &[Loop], dst: &Side, mut walk: Walk) -> Walk {
 }
 
 /// Tiles that are packed from where they lie are taken in rows.
-fn pack(loops: &[Loop], parts: &[Gather], in_place: bool, dst: &Side, streams: bool, mut walk: Walk) -> Walk {
+fn pack(
+    loops: &[Loop],
+    parts: &[Gather],
+    in_place: bool,
+    dst: &Endpoint,
+    streams: bool,
+    mut walk: Walk,
+) -> Walk {
     let lookup = |i: usize| loops[i].step[3] != 0 || parts[0].moves[i][0] != 0;
     let row = loops.len().checked_sub(1).filter(|&i| in_place && !lookup(i));
     if let Some(row) = row {
         walk.tiles = Some(row);
         walk.blocks[row] = loops[row].n;
         // Whole lines, if the tiles of a row are a run of bytes.
-        let grain = dst.grain as i64;
-        if streams && loops[row].step[4] == grain {
-            let whole = (1..=4).find(|n| n * grain % LINE == 0).unwrap_or(1);
+        let block_bytes = dst.block_bytes as i64;
+        if streams && loops[row].step[4] == block_bytes {
+            let whole = (1..=4).find(|n| n * block_bytes % LINE == 0).unwrap_or(1);
             walk.segment = row;
-            walk.blocks[row] = loops[row].n.min(((PACKED / (whole * grain)).max(1) * whole) as u64);
+            walk.blocks[row] = loops[row].n.min(((PACKED / (whole * block_bytes)).max(1) * whole) as u64);
         }
     }
     walk
 }
 
 /// Whether elements come in runs of whole pieces at places that are multiples of pieces.
-fn direct(loops: &[Loop], src: &Side, op: Op) -> bool {
+fn direct(loops: &[Loop], src: &Endpoint, op: Op) -> bool {
     let (Op::Copy(size), None, Some((run, outer))) = (op, src.codec, loops.split_last()) else {
         return false;
     };
@@ -177,7 +184,7 @@ fn direct(loops: &[Loop], src: &Side, op: Op) -> bool {
 }
 
 /// The walk of elements that go at once.
-fn pieces(loops: &mut Vec<Loop>, dst: &Side) -> Walk {
+fn pieces(loops: &mut Vec<Loop>, dst: &Endpoint) -> Walk {
     let mut walk = Walk::new(loops);
     let extent = chain(loops, dst, &mut walk, SEGMENT, |i| fits(&loops[i]));
     // What lies a page apart is a run of its own.
@@ -200,14 +207,14 @@ fn pieces(loops: &mut Vec<Loop>, dst: &Side) -> Walk {
     } else {
         // The source's order, but for what fills a line and its neighbour. Blocks have long runs on both sides.
         let line = match between.is_empty() {
-            true => split(loops, dst.grain as i64, PAIR),
+            true => split(loops, dst.block_bytes as i64, PAIR),
             false => loops.len() - 1,
         };
         walk = Walk::new(loops);
         for side in [1, 4] {
             let mut chained: Vec<usize> = (0..loops.len()).filter(|&i| fits(&loops[i])).collect();
             chained.sort_by_key(|&i| loops[i].step[side]);
-            let mut extent = dst.grain as i64;
+            let mut extent = dst.block_bytes as i64;
             for i in chained {
                 if loops[i].step[side] != extent || extent >= RUN {
                     break;
@@ -230,8 +237,8 @@ fn pieces(loops: &mut Vec<Loop>, dst: &Side) -> Walk {
 
 /// Splits the loops so that the innermost of them make a run of `bytes` of the destination, if they can, and returns the
 /// first of these.
-fn split(loops: &mut Vec<Loop>, grain: i64, bytes: i64) -> usize {
-    let mut extent = grain;
+fn split(loops: &mut Vec<Loop>, block_bytes: i64, bytes: i64) -> usize {
+    let mut extent = block_bytes;
     for i in (0..loops.len()).rev() {
         let Loop { n, step } = loops[i];
         if step[4] != extent || extent >= bytes {
@@ -239,7 +246,7 @@ fn split(loops: &mut Vec<Loop>, grain: i64, bytes: i64) -> usize {
         }
         let turns = (bytes / extent) as u64;
         if bytes % extent == 0 && n > turns && n % turns == 0 {
-            if extent == grain {
+            if extent == block_bytes {
                 return i;
             }
             loops[i] = Loop { n: n / turns, step: step.map(|s| s * turns as i64) };
@@ -253,13 +260,13 @@ fn split(loops: &mut Vec<Loop>, grain: i64, bytes: i64) -> usize {
 
 /// Puts the loops of a segment of at most `target` bytes into the block, from the innermost outward as long as their
 /// steps chain in the destination, and returns its bytes.
-fn chain(loops: &[Loop], dst: &Side, walk: &mut Walk, target: i64, fits: impl Fn(usize) -> bool) -> i64 {
-    let grain = dst.grain as i64;
-    let mut extent = grain;
+fn chain(loops: &[Loop], dst: &Endpoint, walk: &mut Walk, target: i64, fits: impl Fn(usize) -> bool) -> i64 {
+    let block_bytes = dst.block_bytes as i64;
+    let mut extent = block_bytes;
     while let Some(i) = walk.segment.checked_sub(1) {
         let l = loops[i];
         let room = (target / extent).max(1) as u64;
-        if !fits(i) || l.step[4] != extent || room == 1 && extent > grain {
+        if !fits(i) || l.step[4] != extent || room == 1 && extent > block_bytes {
             break;
         }
         walk.segment = i;
@@ -283,12 +290,12 @@ fn between(loops: &[Loop], walk: &Walk, way: impl Fn(&Loop) -> i64) -> Vec<usize
 }
 
 /// The walk of elements that are assembled, and the bytes of a segment.
-fn assembled(loops: &[Loop], src: &Side, dst: &Side, op: Op, mut walk: Walk) -> (Walk, i64) {
+fn assembled(loops: &[Loop], src: &Endpoint, dst: &Endpoint, op: Op, mut walk: Walk) -> (Walk, i64) {
     let near = op.source_size() as i64;
     let block = src.codec.is_some();
     let fits = |l: &Loop| self::fits(l) && !(block && l.step[1] != 0);
     let contiguous = |l: &Loop| if block { l.step[2] == 1 } else { l.step[1] == near };
-    let grain = dst.grain as i64;
+    let block_bytes = dst.block_bytes as i64;
     walk.order = by_source(loops);
     walk.within.clone_from(&walk.order);
 
@@ -302,7 +309,7 @@ fn assembled(loops: &[Loop], src: &Side, dst: &Side, op: Op, mut walk: Walk) -> 
     let target = match across {
         // A long run of the source is a segment as it is, alone, and needs no assembling.
         _ if through => i64::MAX,
-        Some(_) => ACROSS.max(grain),
+        Some(_) => ACROSS.max(block_bytes),
         None if block => MAX_BLOCK as i64 / rows,
         None => ASSEMBLED,
     };
@@ -328,7 +335,7 @@ fn assembled(loops: &[Loop], src: &Side, dst: &Side, op: Op, mut walk: Walk) -> 
     let filled: u64 = between.iter().map(|&i| loops[i].n).try_fold(1, u64::checked_mul).unwrap_or(u64::MAX);
     if across.is_none() && !block && filled > 1 && walk.segment < loops.len() {
         // Shorter segments, so that a block holds more of them.
-        let shortest = walk.blocks[walk.segment + 1..].iter().product::<u64>() * grain as u64;
+        let shortest = walk.blocks[walk.segment + 1..].iter().product::<u64>() * block_bytes as u64;
         let wanted = (MAX_BLOCK as u64 / filled.min(32)).max(512) / shortest;
         walk.blocks[walk.segment] = walk.blocks[walk.segment].min(wanted.max(1));
         extent = (shortest * walk.blocks[walk.segment]) as i64;
@@ -346,7 +353,7 @@ fn assembled(loops: &[Loop], src: &Side, dst: &Side, op: Op, mut walk: Walk) -> 
         }
     }
     if across.is_some() && extent == ACROSS && walk.segment + 1 == loops.len() {
-        let (i, line) = (walk.segment, (LINE / grain) as u64);
+        let (i, line) = (walk.segment, (LINE / block_bytes) as u64);
         let ragged = loops[..i].iter().any(|l| l.step[3] == 0 && l.step[4] % LINE != 0);
         if ragged && loops[i].n > walk.blocks[i] && (1..walk.blocks[i]).contains(&line) {
             walk.reach = line;
@@ -372,7 +379,7 @@ fn assembled(loops: &[Loop], src: &Side, dst: &Side, op: Op, mut walk: Walk) -> 
 }
 
 /// The same loops for a kernel, in blocks as large as can be: nothing is assembled.
-fn cached(loops: &[Loop], src: &Side, mut walk: Walk) -> Walk {
+fn cached(loops: &[Loop], src: &Endpoint, mut walk: Walk) -> Walk {
     let kernel = [walk.rows, walk.cols, walk.tiles];
     walk.assembled = false;
     walk.blocks.fill(1);

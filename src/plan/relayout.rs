@@ -9,7 +9,7 @@ const MAX_TURNS: u64 = 1 << 20;
 impl Plan {
     /// Whether every element lies in the source at the very byte where the destination wants it, so that a buffer of
     /// the one layout is a buffer of the other as it is, but for padding: a grid that is only numbered differently.
-    pub fn moves_nothing(&self) -> bool {
+    pub fn is_noop(&self) -> bool {
         if !matches!(self.op, Op::Copy(_)) || self.source_bytes() != self.destination_bytes() {
             return false;
         }
@@ -36,9 +36,9 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
-    use crate::target::device::Device;
-    use crate::target::{Placement, Tensor};
-    use crate::text::Descriptor;
+    use crate::family::Descriptor;
+    use crate::family::tenstorrent::device::Device;
+    use crate::family::{Placement, Tensor};
     use crate::{DType, Options, Plan};
 
     fn plan(from: (&str, &str), to: (&str, &str)) -> Plan {
@@ -63,8 +63,8 @@ mod tests {
         let plain = device("8x8", "0, d0, d1");
         let turned = device("8x8", "0, d1, d0");
         let high = device("64x1", "0, d1 * 8 + d0 floordiv 8, d0 mod 8");
-        assert!(plan((square, &plain), (square, &plain)).moves_nothing());
-        assert!(plan((square, &plain), (tall, &high)).moves_nothing());
-        assert!(!plan((square, &plain), (square, &turned)).moves_nothing());
+        assert!(plan((square, &plain), (square, &plain)).is_noop());
+        assert!(plan((square, &plain), (tall, &high)).is_noop());
+        assert!(!plan((square, &plain), (square, &turned)).is_noop());
     }
 }

@@ -11,7 +11,7 @@ use kernels::TileShape;
 
 use super::nest::{Leaf, Nest, dst};
 use crate::error::{Error, Result};
-use crate::layout::{Deal, Layout, Space};
+use crate::layout::{Layout, RoundRobin, Space};
 
 /// Turns of the proof; a plan of the greatest allowed size needs fewer.
 const MAX_WORK: usize = 1 << 20;
@@ -78,7 +78,7 @@ fn covers(nests: &[Nest], layout: &Layout) -> Result<()> {
     let mut sets = Vec::with_capacity(nests.len());
     let mut volume = 0_i128;
     for nest in nests {
-        let mut bytes = i128::from(layout.grain());
+        let mut bytes = i128::from(layout.block_bytes());
         let mut loops = Vec::with_capacity(nest.loops.len());
         let (mut unit_end, mut byte_end) = (i128::from(dst(nest.at)[0]), i128::from(dst(nest.at)[1]));
         for l in &nest.loops {
@@ -96,7 +96,7 @@ fn covers(nests: &[Nest], layout: &Layout) -> Result<()> {
             return Err(refuse("V1", format!("a nest reaches unit {unit_end}, byte {byte_end}")));
         }
         volume += bytes;
-        sets.push(Set { at: linear(dst(nest.at)), loops, bytes: i128::from(layout.grain()) }.tidy());
+        sets.push(Set { at: linear(dst(nest.at)), loops, bytes: i128::from(layout.block_bytes()) }.tidy());
     }
     let total = i128::from(layout.space.units) * unit;
     if volume != total {
@@ -263,7 +263,7 @@ fn distributes(space: &Space) -> Result<()> {
     if space.pitch_bytes < space.unit_bytes {
         return refuse(format!("units of {} bytes, {} apart", space.unit_bytes, space.pitch_bytes));
     }
-    let Some(Deal { buffers, room, numbers }) = &space.deal else { return Ok(()) };
+    let Some(RoundRobin { buffers, room, numbers }) = &space.deal else { return Ok(()) };
     if buffers.checked_mul(*room).is_none_or(|round| round == 0 || !space.units.is_multiple_of(round)) {
         return refuse(format!("{} units dealt to {buffers} buffers of {room}", space.units));
     }
@@ -288,8 +288,8 @@ fn reads(nest: &Nest, layout: &Layout) -> Result<()> {
         }
         let slots = layout.tile().map_or(1, |t| t.elements());
         let room = [layout.space.units, layout.space.unit_bytes, slots].map(i128::from);
-        let grain = [1, i128::from(layout.grain()), 1];
-        (0..3).all(|k| ends[k].0 >= 0 && ends[k].1 + grain[k] <= room[k])
+        let block_bytes = [1, i128::from(layout.block_bytes()), 1];
+        (0..3).all(|k| ends[k].0 >= 0 && ends[k].1 + block_bytes[k] <= room[k])
     };
     let ok = match &nest.leaf {
         Leaf::Fill => true,
@@ -305,10 +305,11 @@ fn reads(nest: &Nest, layout: &Layout) -> Result<()> {
 
 /// V4: destinations start on whole grains, and the parts of a tile are inside of it and do not meet.
 fn keeps_blocks(nest: &Nest, layout: &Layout) -> Result<()> {
-    let grain = layout.grain() as i64;
-    let whole = dst(nest.at)[1] % grain == 0 && nest.loops.iter().all(|l| l.dst()[1] % grain == 0);
+    let block_bytes = layout.block_bytes() as i64;
+    let whole =
+        dst(nest.at)[1] % block_bytes == 0 && nest.loops.iter().all(|l| l.dst()[1] % block_bytes == 0);
     if !whole {
-        return Err(refuse("V4", format!("a leaf starts inside of {grain} bytes")));
+        return Err(refuse("V4", format!("a leaf starts inside of {block_bytes} bytes")));
     }
     let Leaf::Pack(parts) = &nest.leaf else { return Ok(()) };
     let mut taken = [false; TileShape::MAX_ELEMENTS];
@@ -346,15 +347,15 @@ fn take(taken: &mut [bool], slot: i64, loops: &[(u64, i64)]) -> Result<()> {
 mod tests {
     use super::*;
     use crate::families::{Choices, FAMILIES, dense, memref};
+    use crate::family::Tensor;
     use crate::plan::nest::Loop;
     use crate::run::interpret;
-    use crate::target::Tensor;
     use crate::{DType, Options, Plan};
     use proptest::prelude::*;
 
     /// Changes one thing about one nest. Whether bytes must be the same if the plan is still accepted: not where
     /// another element of the source is read or another slot taken, for the proof is of places, not of values.
-    fn mutate(c: &mut Choices, nests: &mut Vec<Nest>, grain: [i64; 2]) -> bool {
+    fn mutate(c: &mut Choices, nests: &mut Vec<Nest>, block_bytes: [i64; 2]) -> bool {
         let which = c.below(nests.len());
         let by = c.of(&[1, -1, 2, -2, 7]);
         let at = c.below(8);
@@ -364,7 +365,7 @@ mod tests {
         match kind {
             0 => drop(nests.remove(which)),
             1 => nests.push(nests[which].clone()),
-            2 => nest.at[4] += by * grain[1],
+            2 => nest.at[4] += by * block_bytes[1],
             3 => nest.at[3] += by,
             4 => {
                 if let Some(i) = pick(&mut nest.loops) {
@@ -373,13 +374,13 @@ mod tests {
             }
             5 => {
                 if let Some(i) = pick(&mut nest.loops) {
-                    nest.loops[i].step[c.of(&[4, 3])] += by * grain[1];
+                    nest.loops[i].step[c.of(&[4, 3])] += by * block_bytes[1];
                 }
             }
             6 => {
-                nest.at[1] += by * grain[0];
+                nest.at[1] += by * block_bytes[0];
                 if let Some(i) = pick(&mut nest.loops) {
-                    nest.loops[i].step[1] += by * grain[0];
+                    nest.loops[i].step[1] += by * block_bytes[0];
                 }
                 return false;
             }
@@ -418,10 +419,10 @@ mod tests {
             let plan = Plan::compile(&from, &to, &Options::default()).unwrap();
             let source: Vec<u8> = (0..plan.source_bytes()).map(|i| (i % 251) as u8).collect();
             let expect = interpret(&plan, &source).unwrap();
-            let grain = [from.grain() as i64, to.grain() as i64];
+            let block_bytes = [from.block_bytes() as i64, to.block_bytes() as i64];
             for _ in 0..8 {
                 let mut changed = plan.clone();
-                let same = mutate(&mut d, &mut changed.nests, grain);
+                let same = mutate(&mut d, &mut changed.nests, block_bytes);
                 if verify(&changed.nests, &from, &to).is_ok() {
                     let seen = interpret(&changed, &source).unwrap();
                     prop_assert!(seen.writes.iter().all(|&w| w == 1), "{:?}", changed.nests);

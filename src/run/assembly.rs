@@ -4,7 +4,7 @@ use kernels::{Destination, Segment};
 
 use super::elements::{Calls, Carry};
 use super::memory::writable;
-use crate::plan::nest::{Both, Nest};
+use crate::plan::nest::{AddressPair, Nest};
 use crate::plan::{MAX_BLOCK, MAX_LOOPS, Op, Plan};
 
 /// Bytes of a cache line.
@@ -44,10 +44,11 @@ impl<'p> Assembly<'p> {
         let (walk, loops) = (&nest.walk, &nest.loops);
         // Where clipping has cut a loop of the segment, those further out have one turn.
         let inside = loops.iter().zip(size).skip(walk.segment);
-        let mut len = inside.fold(plan.dst.grain, |len, (l, n)| len + (n as usize - 1) * l.step[4] as usize);
+        let mut len =
+            inside.fold(plan.dst.block_bytes, |len, (l, n)| len + (n as usize - 1) * l.step[4] as usize);
         let in_source = matches!(plan.op, Op::Copy(_))
             && loops.len() == walk.segment + 1
-            && loops[walk.segment].step[1] == plan.src.grain as i64;
+            && loops[walk.segment].step[1] == plan.src.block_bytes as i64;
         let mut segments = [Segment::default(); Assembly::MOST];
         let mut count = 1;
         for i in (0..walk.segment).rev().filter(|&i| size[i] > 1) {
@@ -71,7 +72,7 @@ impl<'p> Assembly<'p> {
         if reach > 0 {
             taken[walk.segment] += reach;
         }
-        let (calls, reach) = (Calls::new(plan, nest, taken), reach as usize * plan.dst.grain);
+        let (calls, reach) = (Calls::new(plan, nest, taken), reach as usize * plan.dst.block_bytes);
         Assembly { plan, calls, size, left, segments, count, reach, in_source }
     }
 
@@ -87,7 +88,7 @@ impl<'p> Assembly<'p> {
         source: &[u8],
         carry: &mut Carry,
         Block(block): &mut Block,
-        at: Both,
+        at: AddressPair,
         first: bool,
         out: &mut Destination<'_>,
         to: usize,

@@ -1,12 +1,12 @@
 //! The rectangular parts of a plan's nests that a range of the destination consists of.
 
-use crate::plan::nest::{Both, Nest};
+use crate::plan::nest::{AddressPair, Nest};
 use crate::plan::{MAX_LOOPS, Plan};
 
 /// A rectangular part of a nest.
 #[derive(Clone, Copy)]
 pub(super) struct View {
-    pub(super) at: Both,
+    pub(super) at: AddressPair,
     /// The first turn of each loop of the nest.
     pub(super) first: [u64; MAX_LOOPS],
     /// How many turns of it there are.
@@ -55,8 +55,9 @@ impl Plan {
         for nest in &self.nests {
             let mut view = View { at: nest.at, first: [0; MAX_LOOPS], n: [1; MAX_LOOPS] };
             view.n.iter_mut().zip(&nest.loops).for_each(|(n, l)| *n = l.n);
-            let grain = self.dst.grain as i64;
-            let extent = nest.loops.iter().fold(grain, |e, l| e + (l.n as i64 - 1) * self.linear(l.step));
+            let block_bytes = self.dst.block_bytes as i64;
+            let extent =
+                nest.loops.iter().fold(block_bytes, |e, l| e + (l.n as i64 - 1) * self.linear(l.step));
             self.clip_loops(nest, view, 0, extent, (lo, hi), visit);
         }
     }
@@ -114,12 +115,12 @@ impl Plan {
     }
 
     /// The destination half of an address, as bytes through all units in order.
-    pub(super) fn linear(&self, at: Both) -> i64 {
+    pub(super) fn linear(&self, at: AddressPair) -> i64 {
         at[3] * self.dst.space.unit_bytes as i64 + at[4]
     }
 }
 
 /// The address some turns of a loop further on.
-pub(super) fn advance(at: Both, step: Both, turns: i64) -> Both {
+pub(super) fn advance(at: AddressPair, step: AddressPair, turns: i64) -> AddressPair {
     std::array::from_fn(|k| at[k] + step[k] * turns)
 }

@@ -4,7 +4,7 @@ use kernels::{Cast, Destination, MAX_OUTER_LOOPS, Number, OuterLoop, TileShape, 
 
 use super::clip::advance;
 use super::memory::writable;
-use crate::plan::nest::{Both, Nest};
+use crate::plan::nest::{AddressPair, Nest};
 use crate::plan::{MAX_LOOPS, Misfit, Op, Plan};
 
 /// The kernel calls for blocks of one size: which loops a call takes, and which are walked around it.
@@ -13,9 +13,9 @@ pub(super) struct Calls<'p> {
     nest: &'p Nest,
     /// How many turns of each loop a block has.
     size: [u64; MAX_LOOPS],
-    rows: (u64, Both, i64),
-    cols: (u64, Both, i64),
-    tiles: (u64, Both, i64),
+    rows: (u64, AddressPair, i64),
+    cols: (u64, AddressPair, i64),
+    tiles: (u64, AddressPair, i64),
     outer: [OuterLoop; MAX_OUTER_LOOPS],
     taken: usize,
     outside: [usize; MAX_LOOPS],
@@ -69,7 +69,7 @@ impl<'p> Calls<'p> {
         &self,
         source: &[u8],
         carry: &mut Carry,
-        mut at: Both,
+        mut at: AddressPair,
         out: &mut Destination<'_>,
         to: usize,
     ) {
@@ -92,7 +92,7 @@ impl<'p> Calls<'p> {
     }
 
     /// One kernel call.
-    fn call(&self, source: &[u8], carry: &mut Carry, at: Both, out: &mut Destination<'_>, to: usize) {
+    fn call(&self, source: &[u8], carry: &mut Carry, at: AddressPair, out: &mut Destination<'_>, to: usize) {
         let plan = self.plan;
         let ((rows, row, dst_row), (cols, col, dst_col)) = (self.rows, self.cols);
         let window = |k: usize| Window {
@@ -203,9 +203,9 @@ fn misfits<'s>(
     plan: &Plan,
     source: &'s [u8],
     cast: Cast,
-    at: Both,
-    (rows, row): (u64, Both),
-    (cols, col): (u64, Both),
+    at: AddressPair,
+    (rows, row): (u64, AddressPair),
+    (cols, col): (u64, AddressPair),
 ) -> impl Iterator<Item = Misfit> + use<'s> {
     // No loop of a window goes from unit to unit.
     let (from, to) = (plan.src.space.unit_at(at[0]) + at[1], plan.dst.space.unit_at(at[3]) + at[4]);

@@ -95,7 +95,7 @@ impl Plan {
 
     /// Produces one range of the destination alone: `out` holds just these bytes.
     ///
-    /// The range begins and ends on multiples of [`Plan::granule`].
+    /// The range begins and ends on multiples of [`Plan::chunk_alignment`].
     ///
     /// # Errors
     /// Where it does not, or lies outside of the destination, or a slice has the wrong length; and as
@@ -123,10 +123,10 @@ impl Plan {
 
     /// An error unless the range is one that can be produced alone.
     pub(super) fn check_chunk(&self, range: &Range<usize>) -> Result<()> {
-        let (granule, total) = (self.granule().max(1), self.destination_bytes());
-        let whole = |at: usize| at.is_multiple_of(granule) || at == total;
+        let (chunk_alignment, total) = (self.chunk_alignment().max(1), self.destination_bytes());
+        let whole = |at: usize| at.is_multiple_of(chunk_alignment) || at == total;
         if range.start > range.end || range.end > total || !whole(range.start) || !whole(range.end) {
-            let needed = format!("multiples of {granule} inside of 0..{total}");
+            let needed = format!("multiples of {chunk_alignment} inside of 0..{total}");
             return Err(Error::value("chunk", format!("{range:?}"), needed));
         }
         Ok(())
@@ -144,9 +144,13 @@ impl Plan {
     /// cut, and whole granules.
     fn task_bytes(&self, near: usize) -> usize {
         let near = near.max(SMALL / 4).max(self.destination_bytes().div_ceil(super::memory::MAX_TASKS));
-        let granule = self.granule().max(1);
+        let chunk_alignment = self.chunk_alignment().max(1);
         let steps = self.nests.iter().flat_map(|n| &n.loops).map(|l| self.linear(l.step) as usize);
-        let turn = steps.filter(|&s| s <= near && s % granule == 0).max().unwrap_or(granule).max(granule);
+        let turn = steps
+            .filter(|&s| s <= near && s % chunk_alignment == 0)
+            .max()
+            .unwrap_or(chunk_alignment)
+            .max(chunk_alignment);
         near.div_ceil(turn) * turn
     }
 

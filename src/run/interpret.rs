@@ -48,11 +48,11 @@ pub fn interpret(plan: &Plan, source: &[u8]) -> Result<Interpreted> {
                         Op::Copy(size) => out.write(to, &bits.to_le_bytes()[..size]),
                         Op::Convert(from, number) => {
                             let bits = from.convert(number, bits).to_le_bytes();
-                            out.write(to, &bits[..plan.dst.grain]);
+                            out.write(to, &bits[..plan.dst.block_bytes]);
                         }
                         Op::Cast { cast, strict } => {
                             let (code, fits) = cast.apply(bits);
-                            out.write(to, &code.to_le_bytes()[..plan.dst.grain]);
+                            out.write(to, &code.to_le_bytes()[..plan.dst.block_bytes]);
                             if strict && !fits {
                                 let this = Misfit { at: to as u64, bits };
                                 misfit = Misfit::earlier(misfit, this);
@@ -65,7 +65,7 @@ pub fn interpret(plan: &Plan, source: &[u8]) -> Result<Interpreted> {
                     for part in parts {
                         gather(plan, source, part, &turn, &mut tile);
                     }
-                    let mut packed = vec![0; plan.dst.grain];
+                    let mut packed = vec![0; plan.dst.block_bytes];
                     if let Some(codec) = plan.dst.codec {
                         codec.pack_scalar(&tile, &mut packed);
                     }
@@ -102,7 +102,7 @@ fn read(plan: &Plan, source: &[u8], at: [i64; 3]) -> u64 {
         }
         None => {
             let mut bits = [0; 8];
-            bits[..plan.src.grain].copy_from_slice(&source[byte..byte + plan.src.grain]);
+            bits[..plan.src.block_bytes].copy_from_slice(&source[byte..byte + plan.src.block_bytes]);
             u64::from_le_bytes(bits)
         }
     }

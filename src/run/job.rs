@@ -101,7 +101,7 @@ impl<'a, 'd> Job<'a, 'd> {
     }
 
     fn fill(&mut self, nest: &Nest, size: &[u64; MAX_LOOPS], to: usize) {
-        let len = nest.walk.cols.map_or(1, |c| size[c] as usize) * self.plan.dst.grain;
+        let len = nest.walk.cols.map_or(1, |c| size[c] as usize) * self.plan.dst.block_bytes;
         let rows = nest.walk.rows.map_or(1, |r| size[r] as usize);
         let step = nest.walk.rows.map_or(0, |r| self.plan.linear(nest.loops[r].step) as isize);
         self.plan.kernels.fill(&self.plan.fill, self.out.bytes(), to, rows, step, len);

@@ -1,6 +1,7 @@
 //! Running plans: fast and in parallel, element by element with every access checked, or without a plan.
 
 mod assembly;
+#[cfg(feature = "huge-pages")]
 mod buffer;
 mod clip;
 mod elements;
@@ -13,6 +14,7 @@ mod reference;
 mod threads;
 mod window;
 
+#[cfg(feature = "huge-pages")]
 pub use buffer::AlignedBuffer;
 pub use interpret::{Interpreted, interpret};
 pub use reference::reference;

@@ -6,7 +6,7 @@ use super::assembly::Block;
 use super::clip::advance;
 use super::job::Job;
 use super::memory::writable;
-use crate::plan::nest::{Both, Gather, Nest};
+use crate::plan::nest::{AddressPair, Gather, Nest};
 use crate::plan::{MAX_BLOCK, MAX_LOOPS, Op};
 
 impl Job<'_, '_> {
@@ -39,9 +39,9 @@ impl Job<'_, '_> {
                 rows: tile.rows,
                 cols: tile.cols,
                 pad: plan.pad,
-                dst_tile: row.map_or(plan.dst.grain, |i| plan.linear(nest.loops[i].step) as usize),
+                dst_tile: row.map_or(plan.dst.block_bytes, |i| plan.linear(nest.loops[i].step) as usize),
             };
-            let bytes = args.tiles * plan.dst.grain;
+            let bytes = args.tiles * plan.dst.block_bytes;
             if !plan.streams || row.is_none_or(|i| nest.walk.segment > i) || bytes > MAX_BLOCK {
                 return plan.kernels.pack(&codec, number, self.source, &args, self.out.bytes(), to);
             }
@@ -66,7 +66,7 @@ impl Job<'_, '_> {
             rows: codec.tile().rows(),
             cols: codec.tile().cols(),
             pad: plan.pad,
-            dst_tile: plan.dst.grain,
+            dst_tile: plan.dst.block_bytes,
         };
         let tile = bytemuck::cast_slice(&self.carry.tile()[..elements]);
         plan.kernels.pack(&codec, Number::F32, tile, &args, self.out.bytes(), to);
@@ -81,7 +81,7 @@ impl Job<'_, '_> {
         let ((rows, row), (cols, col)) = (pick(0), pick(1));
         let block = plan.src.codec.is_some();
         // Rows or columns that go from tile to tile of a block source are taken one by one.
-        let steps_tiles = |s: Both| s[0] != 0 || (block && s[1] != 0);
+        let steps_tiles = |s: AddressPair| s[0] != 0 || (block && s[1] != 0);
         let outer_turns: u64 = outer.iter().map(|l| l.n).product();
         let (row_turns, col_turns) =
             (if steps_tiles(row) { rows } else { 1 }, if steps_tiles(col) { cols } else { 1 });

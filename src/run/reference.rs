@@ -8,7 +8,7 @@ use kernels::Number;
 
 use crate::error::{Error, Result};
 use crate::layout::Layout;
-use crate::plan::{Misfit, Op, Options, Side, fill, operation};
+use crate::plan::{Endpoint, Misfit, Op, Options, fill, operation};
 
 /// Converts a tensor, slowly and plainly: `source` holds all buffers of `src`, the result those of `dst`.
 ///
@@ -25,15 +25,15 @@ pub fn reference(src: &Layout, dst: &Layout, options: &Options, source: &[u8]) -
     }
     dst.check_destination()?;
     let reading = Options { rounding: Default::default(), search: false, ..*options };
-    let (from, to) = (Side::new(src, &reading)?, Side::new(dst, options)?);
+    let (from, to) = (Endpoint::new(src, &reading)?, Endpoint::new(dst, options)?);
     let op = operation(&from, &to, options)?;
     let (fill, pad) = fill(&to, dst.fill())?;
 
     let mut out = vec![0; dst.total_bytes() as usize];
     for unit in 0..dst.space.units {
         let begin = dst.byte([unit as i64, 0, 0]) as usize;
-        for grain in out[begin..begin + dst.space.unit_bytes as usize].chunks_exact_mut(fill.len()) {
-            grain.copy_from_slice(&fill);
+        for block_bytes in out[begin..begin + dst.space.unit_bytes as usize].chunks_exact_mut(fill.len()) {
+            block_bytes.copy_from_slice(&fill);
         }
     }
     // Tiles of the destination that hold an element, row by row.
@@ -52,11 +52,11 @@ pub fn reference(src: &Layout, dst: &Layout, options: &Options, source: &[u8]) -
                 }
                 (_, Op::Convert(from, number)) => {
                     let bits = from.convert(number, value).to_le_bytes();
-                    out[at..at + to.grain].copy_from_slice(&bits[..to.grain]);
+                    out[at..at + to.block_bytes].copy_from_slice(&bits[..to.block_bytes]);
                 }
                 (_, Op::Cast { cast, strict }) => {
                     let (code, fits) = cast.apply(value);
-                    out[at..at + to.grain].copy_from_slice(&code.to_le_bytes()[..to.grain]);
+                    out[at..at + to.block_bytes].copy_from_slice(&code.to_le_bytes()[..to.block_bytes]);
                     if strict && !fits {
                         let this = Misfit { at: at as u64, bits: value };
                         misfit = Misfit::earlier(misfit, this);
@@ -75,7 +75,7 @@ pub fn reference(src: &Layout, dst: &Layout, options: &Options, source: &[u8]) -
 }
 
 /// The bits of one element of the source.
-fn element(side: &Side, source: &[u8], at: usize, slot: usize) -> u64 {
+fn element(side: &Endpoint, source: &[u8], at: usize, slot: usize) -> u64 {
     match side.codec {
         Some(codec) => {
             let (row, col) = (slot / codec.tile().cols(), slot % codec.tile().cols());
@@ -83,7 +83,7 @@ fn element(side: &Side, source: &[u8], at: usize, slot: usize) -> u64 {
         }
         None => {
             let mut bits = [0; 8];
-            bits[..side.grain].copy_from_slice(&source[at..at + side.grain]);
+            bits[..side.block_bytes].copy_from_slice(&source[at..at + side.block_bytes]);
             u64::from_le_bytes(bits)
         }
     }

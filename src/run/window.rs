@@ -62,7 +62,7 @@ impl Window<'_> {
         for (n, step) in loops {
             let way = n as i64 - 1;
             if space.deal.is_none() {
-                // Both move one number, and may undo one another.
+                // AddressPair move one number, and may undo one another.
                 stretch(&mut bytes, way * (step[0] * space.pitch_bytes as i64 + step[1]));
             } else {
                 stretch(&mut units, way * step[0]);
@@ -70,7 +70,7 @@ impl Window<'_> {
             }
         }
         let (first, last) = space.begins(units.0, units.1);
-        let (lo, hi) = (first + bytes.0, last + bytes.1 + self.plan.src.grain as i64);
+        let (lo, hi) = (first + bytes.0, last + bytes.1 + self.plan.src.block_bytes as i64);
         let (seen_lo, seen_hi) = self.bytes.unwrap_or((lo, hi));
         self.bytes = Some((lo.min(seen_lo), hi.max(seen_hi)));
     }
@@ -78,8 +78,8 @@ impl Window<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::target::{Placement, Tensor};
-    use crate::text::Descriptor;
+    use crate::family::Descriptor;
+    use crate::family::{Placement, Tensor};
     use crate::{DType, Options, Plan};
 
     fn plan(shape: &[u64], dtype: DType, from: &str, to: &str) -> Plan {
@@ -94,11 +94,11 @@ mod tests {
     /// Bytes of which each one that is read changes the chunk: first and last of the window are read, and
     /// nothing outside of it.
     fn check(plan: &Plan, exact: bool) {
-        let granule = plan.granule();
+        let chunk_alignment = plan.chunk_alignment();
         let total = plan.destination_bytes();
         let source: Vec<u8> = (0..plan.source_bytes()).map(|i| (i % 3 + 1) as u8).collect();
-        for at in (0..total).step_by(granule) {
-            let range = at..(at + granule).min(total);
+        for at in (0..total).step_by(chunk_alignment) {
+            let range = at..(at + chunk_alignment).min(total);
             let chunk = |source: &[u8]| {
                 let mut out = vec![0; range.len()];
                 plan.execute_chunk(source, range.clone(), &mut out).unwrap();
@@ -147,7 +147,7 @@ mod tests {
         let to = "ttnn(dtype=bfloat16, layout=TILE, memory=HEIGHT_SHARDED, grid=(1, 2), shard=(64, 32))";
         let plan = plan(&[32, 32], DType::Bf16, "memref<32x32xbf16>", to);
         let total = plan.destination_bytes();
-        assert_eq!(plan.source_window(total - plan.granule()..total).unwrap(), 0..0);
+        assert_eq!(plan.source_window(total - plan.chunk_alignment()..total).unwrap(), 0..0);
         assert_eq!(plan.source_window(0..total).unwrap(), 0..2048);
     }
 }

@@ -2,8 +2,8 @@
 
 use super::lexer::{Cursor, quote};
 use crate::error::Result;
+use crate::family::MAX_RANK;
 use crate::layout::affine::{AffineExpr, AffineMap};
-use crate::target::MAX_RANK;
 
 /// How deep parentheses may be nested.
 pub const MAX_DEPTH: usize = 128;

@@ -32,6 +32,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The whole text.
+    #[cfg(feature = "json")]
     pub(super) fn text(&self) -> &'a str {
         self.text
     }

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use super::lexer::{Cursor, quote};
-use super::tuple::Tuple;
+use super::loops::tuple::Tuple;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::target::spyre::{DataFormat, SpyreLayout};
+use crate::family::spyre::{DataFormat, SpyreLayout};
 
 /// PyTorch's names of element types; the first name of a type is the one that is printed.
 const TORCH: [(&str, DType); 17] = [

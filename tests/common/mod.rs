@@ -42,8 +42,8 @@ pub(crate) fn check_bytes(src: &Layout, dst: &Layout, source: &[u8]) {
         assert!(out == expect, "{isa:?} on threads differs at {:?}\n{plan}", differs(out, &expect));
     }
     for pieces in [2, 7] {
-        let granule = plan.granule().max(1);
-        let size = (expect.len() / pieces).div_ceil(granule).max(1) * granule;
+        let chunk_alignment = plan.chunk_alignment().max(1);
+        let size = (expect.len() / pieces).div_ceil(chunk_alignment).max(1) * chunk_alignment;
         let mut out = vec![0xC3; expect.len()];
         for (k, chunk) in out.chunks_mut(size).enumerate() {
             plan.execute_chunk(source, k * size..k * size + chunk.len(), chunk).unwrap();

@@ -4,19 +4,19 @@
 //! choice, and where the list ends each further choice is the plainest.
 
 use tilewright::dtype::BlockFormat;
-use tilewright::layout::affine::{AffineExpr, AffineMap};
-use tilewright::target::device::Device;
-use tilewright::target::mesh::{self, Mapper};
-use tilewright::target::metal::{
+use tilewright::family::Descriptor;
+use tilewright::family::host::strided::Memref;
+use tilewright::family::loops::ThreeTuple;
+use tilewright::family::spyre::{DataFormat, SpyreLayout};
+use tilewright::family::tenstorrent::device::Device;
+use tilewright::family::tenstorrent::mesh::{self, Mapper};
+use tilewright::family::tenstorrent::metal::{
     Fill, MemoryLayout, MemorySpace, MetalConstructor, MetalCurrent, MetalLayout,
 };
-use tilewright::target::spyre::{DataFormat, SpyreLayout};
-use tilewright::target::strided::Memref;
-use tilewright::target::tile::{Element, TileShape};
-use tilewright::target::tiled::ThreeTuple;
-use tilewright::target::ttnn::{Memory, Orientation, PadValue, PageLayout, Scheme, Ttnn};
-use tilewright::target::{Placement, Tensor};
-use tilewright::text::Descriptor;
+use tilewright::family::tenstorrent::tile::{Element, TileShape};
+use tilewright::family::tenstorrent::ttnn::{Memory, Orientation, PadValue, PageLayout, Scheme, Ttnn};
+use tilewright::family::{Family, Placement, Tensor};
+use tilewright::layout::affine::{AffineExpr, AffineMap};
 use tilewright::{DType, Format, Layout, Result};
 
 /// A list of numbers to choose by.
@@ -93,10 +93,10 @@ impl Case {
 }
 
 /// A generator of descriptors for one tensor; none where the family has none for it.
-pub(crate) type Family = fn(&mut Choices, &Tensor) -> Option<Case>;
+pub(crate) type Draw = fn(&mut Choices, &Tensor) -> Option<Case>;
 
 /// Every family.
-pub(crate) const FAMILIES: [(&str, Family); 8] = [
+pub(crate) const FAMILIES: [(&str, Draw); 8] = [
     ("memref", memref),
     ("metal", metal),
     ("metal constructor", metal_constructor),
@@ -523,7 +523,7 @@ pub(crate) fn mesh(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
         mesh::Placement::Shard(if c.yes() { d as i64 } else { d as i64 - tensor.shape.len() as i64 })
     });
     let placements = placements.collect();
-    let families: [Family; 5] = [ttnn, metal, metal_constructor, metal_current, spyre];
+    let families: [Draw; 5] = [ttnn, metal, metal_constructor, metal_current, spyre];
     let case = c.of(&families)(c, &Tensor { shape: local, dtype: tensor.dtype })?;
     Some(Case { mapper: Some(Mapper::MeshMapperConfig { placements, mesh_shape }), ..case })
 }

@@ -81,7 +81,7 @@ class Plan:
 
     def chunks(self, size: int = 32 << 20) -> Iterator[range]:
         """Ranges of the destination's bytes, of about `size` each, that `chunk` can produce alone."""
-        step = max(size // self.granule, 1) * self.granule
+        step = max(size // self.chunk_alignment, 1) * self.chunk_alignment
         total = self.destination_bytes
         for begin in range(0, total, step):
             yield range(begin, min(begin + step, total))
@@ -149,9 +149,9 @@ class Plan:
         return self._plan.buffer_bytes
 
     @property
-    def granule(self) -> int:
+    def chunk_alignment(self) -> int:
         """Bytes of the smallest range that can be produced alone."""
-        return max(self._plan.granule, 1)
+        return max(self._plan.chunk_alignment, 1)
 
     def __repr__(self) -> str:
         shape = "x".join(map(str, self.shape))

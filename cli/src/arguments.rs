@@ -1,0 +1,271 @@
+//! What may be typed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use tilewright::family::Tensor;
+use tilewright::{DType, Error};
+
+use super::failure::{Failure, Result};
+
+/// The longest `@file` that is read, in bytes.
+const TEXT_CAP: u64 = 16 << 20;
+
+/// Moves tensors between host memory and accelerator memory layouts.
+///
+/// Layout texts are those of tt-mlir, TTNN, torch-spyre and MLIR memrefs. A text may be given as @FILE.
+/// TILEWRIGHT_ISA=scalar|base|v3|v4 forces an instruction set level.
+#[derive(Parser)]
+#[command(name = "tilewright", arg_required_else_help = true, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    /// Print the version and the instruction set level in use
+    #[arg(short = 'V', long)]
+    pub(crate) version: bool,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Convert one tensor into a layout
+    Convert(ConvertArgs),
+    /// Say what a layout looks like and how it would be filled
+    Explain(ExplainArgs),
+    /// Say where an element lies, or what lies at a byte
+    Locate(LocateArgs),
+    /// Turn a mesh mapper into TT-Mesh's ShardedBufferConfig
+    Lower(LowerArgs),
+    /// Measure conversions against memcpy on this machine
+    Bench(BenchArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct BenchArgs {
+    /// Only cases whose name contains this
+    pub(crate) filter: Option<String>,
+    /// Print an object for programs
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct ConvertArgs {
+    /// A .npy or .safetensors file, or raw bytes with --shape and --dtype; without it a small built-in tensor
+    pub(crate) input: Option<PathBuf>,
+    /// Write all buffers here, one after the other; a .npy name where the result is one dense host array
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Logical shape of a raw input, e.g. 2,3,4
+    #[arg(long, value_name = "a,b,c")]
+    pub(crate) shape: Option<String>,
+    /// Element type of a raw input, or of a file whose format cannot name it (bf16 in .npy)
+    #[arg(long, value_name = "D")]
+    pub(crate) dtype: Option<String>,
+    /// Which tensor of a .safetensors file
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tensor: Option<String>,
+    /// Layout of a raw input [default: dense row-major]
+    #[arg(long, value_name = "LAYOUT")]
+    pub(crate) from: Option<String>,
+    #[command(flatten)]
+    pub(crate) layouts: LayoutArgs,
+    /// What padding holds, encoded like data
+    #[arg(long, value_name = "X", allow_hyphen_values = true)]
+    pub(crate) pad_value: Option<f64>,
+    #[command(flatten)]
+    pub(crate) numbers: NumberArgs,
+    /// Also run the scalar reference and compare every byte
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Threads to use [default: one for each processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
+    /// Print the summary as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// How numbers that the destination does not have are replaced.
+#[derive(Args, Clone, Copy, Default)]
+pub(crate) struct NumberArgs {
+    /// How block floats are rounded
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) rounding: Rounding,
+    /// Let bfloat8_b and bfloat4_b take the lower exponent where that errs less
+    #[arg(long)]
+    pub(crate) search: bool,
+    /// Decode block floats as ttnn's host code does, errors included
+    #[arg(long)]
+    pub(crate) compat_unpack: bool,
+    /// How SEN169_FP16 is encoded
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) codec: Codec,
+    /// Put the nearest integer where one does not fit, instead of refusing it
+    #[arg(long)]
+    pub(crate) saturate: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct ExplainArgs {
+    #[command(flatten)]
+    pub(crate) tensor: TensorArgs,
+    /// Layout of the source [default: dense row-major]
+    #[arg(long, value_name = "LAYOUT")]
+    pub(crate) from: Option<String>,
+    #[command(flatten)]
+    pub(crate) layouts: LayoutArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct LocateArgs {
+    #[command(flatten)]
+    pub(crate) tensor: TensorArgs,
+    #[command(flatten)]
+    pub(crate) layouts: LayoutArgs,
+    #[command(flatten)]
+    pub(crate) question: Question,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Question {
+    /// An element by its logical index, e.g. 1,1,6,100
+    #[arg(long, value_name = "a,b,c")]
+    pub(crate) index: Option<String>,
+    /// A byte of a buffer, both counted from 0, e.g. 2:1088
+    #[arg(long, value_name = "BUFFER:BYTE")]
+    pub(crate) offset: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct LowerArgs {
+    #[command(flatten)]
+    pub(crate) tensor: TensorArgs,
+    /// The mesh mapper
+    #[arg(long, value_name = "MAPPER")]
+    pub(crate) mesh: String,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A tensor without its elements.
+#[derive(Args)]
+pub(crate) struct TensorArgs {
+    /// Logical shape, e.g. 2,3,4
+    #[arg(long, value_name = "a,b,c")]
+    shape: String,
+    /// Logical element type
+    #[arg(long, value_name = "D")]
+    dtype: String,
+}
+
+impl TensorArgs {
+    pub(crate) fn read(&self) -> Result<Tensor> {
+        Ok(Tensor { shape: numbers("--shape", &self.shape)?, dtype: dtype(&self.dtype)? })
+    }
+}
+
+/// The texts that say where elements of the result lie.
+#[derive(Args, Clone)]
+pub(crate) struct LayoutArgs {
+    /// Layout of the result, with --mesh of what one device gets [default with --mesh: dense row-major]
+    #[arg(long, value_name = "LAYOUT")]
+    pub(crate) to: Option<String>,
+    /// A #tt.device that places the cores of the grid
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) device: Option<String>,
+    /// A mesh mapper that hands the tensor out to devices
+    #[arg(long, value_name = "MAPPER")]
+    pub(crate) mesh: Option<String>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Rounding {
+    /// As ttnn's host packer: to nearest, ties to even
+    #[default]
+    Host,
+    /// As the device's packer: to 7 bits, ties away from zero, then cut
+    Device,
+    /// Cut
+    Truncate,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Codec {
+    /// The nearest value
+    #[default]
+    Nearest,
+    /// With the quirks of deeptools
+    Deeptools,
+}
+
+/// The text of an argument, read from a file where it begins with `@`.
+pub(crate) fn text(argument: &str) -> Result<String> {
+    let Some(path) = argument.strip_prefix('@').map(Path::new) else { return Ok(argument.to_owned()) };
+    let io = |what: String| Failure::from(Error::Io { path: path.display().to_string(), what });
+    let len = fs::metadata(path).map_err(|e| io(e.to_string()))?.len();
+    if len > TEXT_CAP {
+        return Err(io(format!("a text of {len} bytes: at most {TEXT_CAP} are read")));
+    }
+    fs::read_to_string(path).map_err(|e| io(e.to_string()))
+}
+
+/// A shape or an index as it is typed; nothing at all is that of a scalar.
+pub(crate) fn numbers(option: &str, text: &str) -> Result<Vec<u64>> {
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let number = |part: &str| {
+        part.trim().parse::<i64>().ok().and_then(|n| u64::try_from(n).ok()).ok_or_else(|| {
+            let needed = "numbers from 0 to 2^63 - 1 with commas between them, e.g. 2,3,4";
+            Failure::usage(option, format!("`{}`", beginning(text)), needed)
+        })
+    };
+    text.split(',').map(number).collect()
+}
+
+/// As much of an argument as an error repeats.
+pub(crate) fn beginning(text: &str) -> String {
+    let mut shown: String = text.chars().take(40).collect();
+    if shown.len() < text.len() {
+        shown += "...";
+    }
+    shown
+}
+
+/// An element type by its name.
+pub(crate) fn dtype(name: &str) -> Result<DType> {
+    DType::from_name(name).ok_or_else(|| {
+        let names: Vec<&str> = DType::all().map(DType::name).collect();
+        Failure::usage("--dtype", format!("`{}`", beginning(name)), format!("one of {}", names.join(", ")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn shapes() {
+        assert_eq!(numbers("--shape", "").unwrap(), [0_u64; 0]);
+        assert_eq!(numbers("--shape", "2, 3,4").unwrap(), [2, 3, 4]);
+        assert_eq!(numbers("--shape", "9223372036854775807").unwrap(), [i64::MAX as u64]);
+        for wrong in [",", "2,", "2x3", "-1", "9223372036854775808", "99999999999999999999999"] {
+            assert_eq!(numbers("--shape", wrong).unwrap_err().status(), 2, "{wrong}");
+        }
+    }
+}

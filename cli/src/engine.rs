@@ -1,0 +1,196 @@
+//! Everything that the command line asks of the library, in one place.
+
+use std::num::NonZeroUsize;
+
+use kernels::Isa;
+use tilewright::family::Descriptor;
+use tilewright::family::host::strided::Memref;
+use tilewright::family::tenstorrent::device::Device;
+use tilewright::family::tenstorrent::mesh::{Mapper, Uneven};
+use tilewright::family::{Placement, Tensor};
+use tilewright::plan::Sen169;
+use tilewright::run;
+use tilewright::text;
+use tilewright::{DType, Error, Format, Layout, Options, Plan};
+use tilewright_files::{Order, byte_len};
+
+use super::arguments::{self, Codec, LayoutArgs, NumberArgs, Rounding};
+use super::failure::{Failure, Result};
+
+/// What the texts of a command say about a tensor.
+pub(crate) struct Texts {
+    /// The tensor, and what one device of a mesh gets of it.
+    pub(crate) tensor: Tensor,
+    pub(crate) part: Tensor,
+    /// The layout of the result, on one device.
+    pub(crate) to: Descriptor,
+    from: Option<Descriptor>,
+    pub(crate) device: Option<Device>,
+    pub(crate) mesh: Option<Mapper>,
+    /// What is not understood.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Texts {
+    /// Reads the texts; without `--to` the result is dense row-major on each device of a mesh.
+    pub(crate) fn read(tensor: &Tensor, layouts: &LayoutArgs, from: Option<&str>) -> Result<Texts> {
+        byte_len(&tensor.shape, tensor.dtype)?;
+        let mut warnings = Vec::new();
+        let mut descriptor = |argument: Option<&str>| -> Result<Option<Descriptor>> {
+            let Some(argument) = argument else { return Ok(None) };
+            let parsed = text::parse(&arguments::text(argument)?)?;
+            warnings.extend(parsed.warnings);
+            Ok(Some(parsed.descriptor))
+        };
+        let (to, from) = (descriptor(layouts.to.as_deref())?, descriptor(from)?);
+        let optional = |argument: &Option<String>| argument.as_deref().map(arguments::text).transpose();
+        let device: Option<Device> = optional(&layouts.device)?.map(|text| text.parse()).transpose()?;
+        let mesh: Option<Mapper> = optional(&layouts.mesh)?.map(|text| text.parse()).transpose()?;
+        let part = match &mesh {
+            Some(mesh) => mesh.part(tensor, Uneven::Refuse)?,
+            None => tensor.clone(),
+        };
+        let to = match to {
+            Some(to) => to,
+            None if mesh.is_some() => dense(&part, Order::RowMajor)?,
+            None => return Err(Failure::usage("--to", "none", "the layout of the result")),
+        };
+        Ok(Texts { tensor: tensor.clone(), part, to, from, device, mesh, warnings })
+    }
+
+    /// The layout of the result.
+    pub(crate) fn target(&self, pad_value: Option<f64>) -> Result<Layout> {
+        let device = self.device.as_ref().filter(|_| !self.device_is_of_source());
+        let placement = Placement { device, mesh: self.mesh.as_ref(), pad_value };
+        Ok(self.to.layout(&self.tensor, &placement)?)
+    }
+
+    /// The layout of the source; `order` is that of a dense one.
+    fn source(&self, order: Order) -> Result<Layout> {
+        let Some(from) = &self.from else {
+            return Ok(dense(&self.tensor, order)?.layout(&self.tensor, &Placement::default())?);
+        };
+        let device = self.device.as_ref().filter(|_| self.device_is_of_source());
+        Ok(from.layout(&self.tensor, &Placement { device, ..Placement::default() })?)
+    }
+
+    /// The device places the cores of the side that has cores: of the source on the way back to a host array.
+    fn device_is_of_source(&self) -> bool {
+        self.from.is_some() && matches!(self.to, Descriptor::Memref(_) | Descriptor::Mx(_))
+    }
+
+    /// The order of the result's elements, if it is one dense host array.
+    fn order(&self) -> Result<Option<Order>> {
+        let Descriptor::Memref(Memref { shape, strides, offset: 0, .. }) = &self.to else { return Ok(None) };
+        if self.mesh.is_some() {
+            return Ok(None);
+        }
+        let Some(strides) = strides else { return Ok(Some(Order::RowMajor)) };
+        for order in [Order::RowMajor, Order::ColumnMajor] {
+            if order.strides(shape)?.iter().map(|&stride| stride as i64).eq(strides.iter().copied()) {
+                return Ok(Some(order));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A dense host array.
+fn dense(tensor: &Tensor, order: Order) -> Result<Descriptor> {
+    let strides = match order {
+        Order::RowMajor => None,
+        Order::ColumnMajor => {
+            let strides = order.strides(&tensor.shape)?;
+            Some(strides.iter().map(|&stride| stride as i64).collect())
+        }
+    };
+    let Tensor { shape, dtype } = tensor.clone();
+    Ok(Descriptor::Memref(Memref { shape, dtype, strides, offset: 0 }))
+}
+
+/// Choices that change bytes, and the instruction set, which does not.
+pub(crate) struct Choices {
+    /// Order of the source where there is no `--from`.
+    pub(crate) order: Order,
+    pub(crate) pad_value: Option<f64>,
+    pub(crate) numbers: NumberArgs,
+    pub(crate) isa: Isa,
+}
+
+/// A plan between two layouts, ready to run.
+pub(crate) struct Job {
+    pub(crate) texts: Texts,
+    pub(crate) layout: Layout,
+    pub(crate) plan: Plan,
+    source: Layout,
+    /// The order of the destination's elements, if it is one dense host array.
+    order: Option<Order>,
+}
+
+impl Job {
+    /// Compiles the conversion.
+    pub(crate) fn prepare(texts: Texts, choices: &Choices) -> Result<Job> {
+        let source = texts.source(choices.order)?;
+        let layout = texts.target(choices.pad_value)?;
+        let NumberArgs { rounding, search, compat_unpack, codec, saturate } = choices.numbers;
+        let options = Options {
+            rounding: match rounding {
+                Rounding::Host => kernels::Rounding::Host,
+                Rounding::Device => kernels::Rounding::Device,
+                Rounding::Truncate => kernels::Rounding::Truncate,
+            },
+            search,
+            compat_unpack,
+            saturate,
+            sen169: match codec {
+                Codec::Nearest => Sen169::Nearest,
+                Codec::Deeptools => Sen169::Deeptools,
+            },
+            isa: Some(choices.isa),
+            ..Options::default()
+        };
+        let plan = Plan::compile(&source, &layout, &options)?;
+        let order = texts.order()?;
+        Ok(Job { texts, layout, plan, source, order })
+    }
+
+    /// Type and order of the destination, if it is one dense host array.
+    pub(crate) fn host_array(&self) -> Option<(DType, Order)> {
+        match (self.layout.format(), self.order) {
+            (Format::Plain(dtype), Some(order)) => Some((dtype, order)),
+            _ => None,
+        }
+    }
+
+    /// Converts; the slices have the lengths of all buffers of the two layouts.
+    pub(crate) fn execute(&self, source: &[u8], destination: &mut [u8], threads: NonZeroUsize) -> Result<()> {
+        let pool = run::Pool::new(threads.get())?;
+        Ok(self.plan.run_on(&pool, source, destination)?)
+    }
+
+    /// The same by the scalar reference, which never sees the plan.
+    pub(crate) fn reference(&self, source: &[u8]) -> Result<Vec<u8>> {
+        Ok(run::reference(&self.source, &self.layout, self.plan.options(), source)?)
+    }
+
+    /// An error unless `source` has the length of the source layout.
+    pub(crate) fn check_source(&self, source: &[u8]) -> Result<()> {
+        let (given, needed) = (source.len() as u64, self.source.total_bytes());
+        if given == needed { Ok(()) } else { Err(Error::Length { what: "the input", given, needed }.into()) }
+    }
+
+    /// The plan's nests, one line each.
+    pub(crate) fn nests(&self) -> Vec<String> {
+        self.plan.to_string().lines().skip(1).map(|line| line.trim().to_owned()).collect()
+    }
+}
+
+/// The level that `TILEWRIGHT_ISA` forces, or the best one.
+pub(crate) fn isa() -> Result<Isa> {
+    let Some(forced) = std::env::var_os("TILEWRIGHT_ISA") else { return Ok(Isa::best()) };
+    let name = forced.to_string_lossy();
+    Isa::from_name(&name).filter(|isa| isa.is_available()).ok_or_else(|| {
+        let available: Vec<&str> = Isa::available().map(Isa::name).collect();
+        Error::Isa { given: arguments::beginning(&name), available: available.join(", ") }.into()
+    })
+}

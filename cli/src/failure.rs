@@ -1,0 +1,50 @@
+//! Why a command ended without a result, and its exit status.
+
+use std::fmt;
+
+use tilewright::Error;
+
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// An error of the library, or a result that differs from the reference.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Error(Error),
+    Check { differ: u64, first: u64 },
+}
+
+impl Failure {
+    /// An argument that is wrong or missing.
+    pub(crate) fn usage(what: &str, given: impl ToString, needed: impl ToString) -> Failure {
+        let (given, needed) = (given.to_string(), needed.to_string());
+        Failure::Error(Error::Value { what: what.to_owned(), given, needed })
+    }
+
+    /// 1 where the machine or this program failed, 2 where the input is wrong.
+    pub(crate) fn status(&self) -> u8 {
+        match self {
+            Failure::Check { .. } | Failure::Error(Error::Io { .. } | Error::Unverified { .. }) => 1,
+            Failure::Error(_) => 2,
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Error(error)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Error(error) => f.write_str(&error.diagnostic()),
+            Failure::Check { differ, first } => {
+                write!(
+                    f,
+                    "defect: {differ} bytes differ from the scalar reference, the first at byte {first}"
+                )
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The command line: one module for each command, and what they share.
+//!
+//! Results go to stdout, everything else to stderr. The exit status is 0, 1 for an I/O failure or a failed check, or 2
+//! for bad input; then nothing has been written.
+
+mod arguments;
+mod bench;
+mod convert;
+mod engine;
+mod explain;
+mod failure;
+mod hardware;
+mod input;
+mod locate;
+mod lower;
+mod progress;
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use clap::Parser;
+use kernels::Isa;
+
+use arguments::{Cli, Command};
+use failure::{Failure, Result};
+
+/// Runs the command line, the program's name first, and returns its exit status.
+///
+/// Other programs are the command line too: `python -m tilewright` is.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(usage) => {
+            // Help, or a wrong argument. Nothing is left to do when stderr is closed too.
+            let _ = usage.print();
+            return if usage.use_stderr() { 2 } else { 0 };
+        }
+    };
+    match run(&cli) {
+        Ok(()) => 0,
+        Err(failure) => {
+            let _ = writeln!(std::io::stderr(), "error: {failure}");
+            failure.status()
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<()> {
+    let isa = engine::isa()?;
+    if cli.version {
+        let available: Vec<&str> = Isa::available().map(Isa::name).collect();
+        let (version, level) = (env!("CARGO_PKG_VERSION"), isa.name());
+        return print(&format!(
+            "tilewright {version}\ninstruction set level: {level} (available: {})\n",
+            available.join(", ")
+        ));
+    }
+    match &cli.command {
+        Some(Command::Convert(arguments)) => convert::run(arguments, isa),
+        Some(Command::Explain(arguments)) => explain::run(arguments, isa),
+        Some(Command::Locate(arguments)) => locate::run(arguments),
+        Some(Command::Lower(arguments)) => lower::run(arguments),
+        Some(Command::Bench(arguments)) => bench::run(arguments, isa),
+        None => Err(Failure::usage("command", "none", "one of those that `tilewright --help` lists")),
+    }
+}
+
+/// Tells on stderr what was not understood; it is no reason to stop when nobody listens.
+fn warn(warnings: &[String]) {
+    for warning in warnings {
+        let _ = writeln!(std::io::stderr(), "warning: {warning}");
+    }
+}
+
+/// Writes a result to stdout. A reader that has gone away is an I/O failure, not a panic.
+fn print(text: &str) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+        .map_err(|e| Failure::from(tilewright::Error::Io { path: "stdout".to_owned(), what: e.to_string() }))
+}

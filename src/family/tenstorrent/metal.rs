@@ -1,0 +1,508 @@
+//! `metal_layout` of tt-mlir, in its three forms: the affine one, its constructor, and the one of today.
+
+use std::ops::Range;
+
+use super::collapse;
+use super::shard::{Buffers, Sharding};
+use super::tile::Element;
+use crate::dtype::Format;
+use crate::error::{Error, Result};
+use crate::family::{
+    Family, Placement, Tensor, check_count, check_positive, check_shape, check_sizes, entries, join, volume,
+};
+use crate::layout::Layout;
+use crate::layout::affine::{AffineExpr, AffineMap};
+
+/// What fills the places of a shard that hold no element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fill {
+    /// Not defined by the compiler; zero bytes here.
+    Undef,
+    /// The number 0.
+    Zero,
+    /// The number 1.
+    One,
+    /// Plus infinity.
+    Inf,
+    /// Minus infinity.
+    NegInf,
+}
+
+impl Fill {
+    pub(crate) const NAMES: [(&'static str, Fill); 5] = [
+        ("undef", Fill::Undef),
+        ("zero", Fill::Zero),
+        ("one", Fill::One),
+        ("inf", Fill::Inf),
+        ("neginf", Fill::NegInf),
+    ];
+
+    /// The number that it is.
+    pub(crate) fn value(self) -> f64 {
+        match self {
+            Fill::Undef | Fill::Zero => 0.0,
+            Fill::One => 1.0,
+            Fill::Inf => f64::INFINITY,
+            Fill::NegInf => f64::NEG_INFINITY,
+        }
+    }
+}
+
+/// Where the shards live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MemorySpace {
+    /// Host memory that the device does not see.
+    System,
+    /// Host memory that the device sees.
+    Mmio,
+    /// DRAM of the device.
+    Dram,
+    /// SRAM of each core.
+    L1,
+    /// Destination registers of a core.
+    Dst,
+}
+
+impl MemorySpace {
+    pub(crate) const NAMES: [(&'static str, MemorySpace); 5] = [
+        ("system", MemorySpace::System),
+        ("mmio", MemorySpace::Mmio),
+        ("dram", MemorySpace::Dram),
+        ("l1", MemorySpace::L1),
+        ("dst", MemorySpace::Dst),
+    ];
+}
+
+/// Whether shards stay with their core or pages are dealt to banks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MemoryLayout {
+    /// Each core holds its shard.
+    Sharded,
+    /// Pages are dealt to the banks in turn.
+    Interleaved,
+}
+
+impl MemoryLayout {
+    pub(crate) const NAMES: [(&'static str, MemoryLayout); 2] =
+        [("sharded", MemoryLayout::Sharded), ("interleaved", MemoryLayout::Interleaved)];
+}
+
+/// The form with an affine map:
+/// `#ttcore.metal_layout<(d0, d1) -> (d0, d1), undef, <3x2>, memref<18x32xf32, #ttcore.memory_space<l1>>>`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct MetalLayout {
+    /// The tensor of `tensor<53x63xf32, ...>` around the layout, where there is one.
+    pub tensor: Option<Tensor>,
+    /// From the logical index to the collapsed index; one result for each grid dimension.
+    pub map: AffineMap,
+    /// Content of the padding.
+    pub fill: Fill,
+    /// Cores in each dimension of the virtual grid.
+    pub grid: Vec<u64>,
+    /// Shape of the memref: the shard of one core, in units of `element`.
+    pub shard: Vec<u64>,
+    /// What the memref consists of.
+    pub element: Element,
+    /// Where the memref lives.
+    pub memory: MemorySpace,
+}
+
+impl MetalLayout {}
+
+/// A collapsed tensor and how it is cut.
+struct Cut<'a> {
+    /// From the logical index to the collapsed index.
+    map: &'a AffineMap,
+    /// The shape that collapsed indices lie in.
+    extents: Vec<u64>,
+    grid: &'a [u64],
+    /// Shape of a shard in elements, before it is rounded up to tiles.
+    shard: Vec<u64>,
+    element: Element,
+}
+
+impl Cut<'_> {
+    fn layout(self, tensor: &Tensor, placement: &Placement, fill: Fill) -> Result<Layout> {
+        let (format, tile) = (self.element.format(), self.element.tile());
+        let mut sharding = Sharding::new(self.grid.to_vec(), self.shard, format, tile)?;
+        if let Some(device) = placement.device {
+            sharding.deal(Buffers::At(device.order(self.grid)?), sharding.bytes())?;
+        }
+        let axes = collapse::axes(self.map, &tensor.shape, &self.extents, &sharding)?;
+        let geometry = sharding.geometry(sharding.shape()?);
+        let fill = placement.pad_value.unwrap_or(fill.value());
+        let layout = sharding.layout(&tensor.shape, axes, fill, geometry)?;
+        layout.check_destination()?;
+        Ok(layout)
+    }
+}
+
+/// Sizes divided by a grid, rounding up.
+fn ceil_div(sizes: &[u64], grid: &[u64]) -> Vec<u64> {
+    sizes.iter().zip(grid).map(|(n, g)| n.div_ceil(*g)).collect()
+}
+
+/// A shard as a memref counts it: whole tiles along the last two dimensions, where there are tiles.
+fn in_elements_of(shard: &[u64], element: Element) -> Vec<u64> {
+    let mut shape = shard.to_vec();
+    if let (Some(tile), [.., rows, cols]) = (element.tile(), shape.as_mut_slice()) {
+        (*rows, *cols) = (rows.div_ceil(tile.rows), cols.div_ceil(tile.cols));
+    }
+    shape
+}
+
+/// The constructor form:
+/// `metal(shape=(2, 3, 64, 128), collapse=[(0, -1)], grid=(2, 4), tile=(32, 32), dtype=bfp_bf8, oob=undef, memory=l1)`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct MetalConstructor {
+    /// Logical shape.
+    pub shape: Vec<u64>,
+    /// Half-open ranges of dimensions to collapse, in order; a negative bound counts from the rank.
+    pub collapse: Vec<(i64, i64)>,
+    /// Cores in each dimension of the virtual grid.
+    pub grid: Vec<u64>,
+    /// What a shard consists of.
+    pub element: Element,
+    /// Content of the padding.
+    pub fill: Fill,
+    /// Where the shards live.
+    pub memory: MemorySpace,
+}
+
+impl MetalConstructor {
+    /// From the logical index to the collapsed index, and the shape that collapsed indices lie in.
+    ///
+    /// # Errors
+    /// Those of [`MetalConstructor::groups`]; overflows.
+    pub fn physical(&self) -> Result<(AffineMap, Vec<u64>)> {
+        collapsed(&self.groups()?, &self.shape, &vec![1; self.shape.len()])
+    }
+
+    /// The dimensions that form each collapsed dimension; a dimension in no interval is alone.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for an interval that is out of bounds, reversed, or overlaps the one before it.
+    pub fn groups(&self) -> Result<Vec<Range<usize>>> {
+        let rank = self.shape.len();
+        let mut groups = Vec::new();
+        let mut next = 0;
+        for interval in normalise("collapse", &self.collapse, rank)? {
+            if interval.start < next {
+                return Err(Error::value(
+                    "collapse",
+                    format!("an interval that starts at {}", interval.start),
+                    format!("a start of {next} or more, behind the interval before it"),
+                ));
+            }
+            groups.extend((next..interval.start).map(|d| d..d + 1));
+            next = interval.end.max(next);
+            if !interval.is_empty() {
+                groups.push(interval);
+            }
+        }
+        groups.extend((next..rank).map(|d| d..d + 1));
+        Ok(groups)
+    }
+}
+
+/// The form of today:
+/// `tensor<2x4x1x1x!ttcore.tile<32x32, bf16>, #ttcore.metal_layout<logical_shape = 33x128, ...>>`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct MetalCurrent {
+    /// Cores in each dimension: the first half of the tensor's shape.
+    pub grid: Vec<u64>,
+    /// Shard of one core, in units of `element`: the second half of the tensor's shape.
+    pub shard: Vec<u64>,
+    /// What a shard consists of.
+    pub element: Element,
+    /// Logical shape.
+    pub logical_shape: Vec<u64>,
+    /// What each dimension is rounded up to while dimensions are multiplied; one for each dimension.
+    pub dim_alignments: Vec<u64>,
+    /// Half-open ranges of dimensions, each collapsed to one; a negative bound counts from the rank.
+    pub collapsed_intervals: Vec<(i64, i64)>,
+    /// Where the shards live.
+    pub memory: MemorySpace,
+    /// Sharded or interleaved.
+    pub memory_layout: MemoryLayout,
+}
+
+impl MetalCurrent {
+    /// From the logical index to the collapsed index, and the aligned shape that collapsed indices lie in.
+    ///
+    /// # Errors
+    /// Those of [`MetalCurrent::groups`]; overflows.
+    pub fn physical(&self) -> Result<(AffineMap, Vec<u64>)> {
+        let (map, mut shape) = collapsed(&self.groups()?, &self.logical_shape, &self.dim_alignments)?;
+        if map.dims() >= 2 {
+            return Ok((map, shape));
+        }
+        let mut results = map.results().to_vec();
+        while results.len() < 2 {
+            results.insert(0, AffineExpr::constant(0));
+            shape.insert(0, 32);
+        }
+        let map = AffineMap::new(map.dims(), results).ok_or_else(|| Error::overflow("the map"))?;
+        Ok((map, shape))
+    }
+
+    /// The dimensions of each interval, bounds counted from 0.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for an interval that is out of bounds or reversed, or where a dimension is left out or taken twice.
+    pub fn groups(&self) -> Result<Vec<Range<usize>>> {
+        let rank = self.logical_shape.len();
+        let groups = normalise("collapsed_intervals", &self.collapsed_intervals, rank)?;
+        let mut next = 0;
+        for group in &groups {
+            if group.start != next || group.is_empty() {
+                return Err(Error::value(
+                    "collapsed_intervals",
+                    format!("[{}, {}]", group.start, group.end),
+                    format!("an interval from {next}, so that every dimension is in exactly one"),
+                ));
+            }
+            next = group.end;
+        }
+        if next != rank {
+            return Err(Error::value(
+                "collapsed_intervals",
+                format!("intervals that end at {next}"),
+                format!("{rank}, so that every dimension is in exactly one"),
+            ));
+        }
+        Ok(groups)
+    }
+}
+
+/// The map that collapses each group of dimensions, and the shape it leads to. The stride of a dimension is the
+/// aligned size of what is inside of it.
+fn collapsed(groups: &[Range<usize>], shape: &[u64], alignments: &[u64]) -> Result<(AffineMap, Vec<u64>)> {
+    let overflow = || Error::overflow("the collapsed shape");
+    let mut results = Vec::with_capacity(groups.len());
+    let mut sizes = Vec::with_capacity(groups.len());
+    for group in groups {
+        let mut size = 1_u64;
+        let mut terms = Vec::with_capacity(group.len());
+        for d in group.clone().rev() {
+            let stride = i64::try_from(size).map_err(|_| overflow())?;
+            terms.push(if stride == 1 { Some(AffineExpr::dim(d)) } else { AffineExpr::dim(d).times(stride) });
+            let product = size.checked_mul(shape[d]).ok_or_else(overflow)?;
+            size = product.checked_next_multiple_of(alignments[d]).ok_or_else(overflow)?;
+        }
+        let sum = terms.into_iter().rev().reduce(|a, b| a?.plus(b?)).flatten();
+        results.push(sum.ok_or_else(overflow)?);
+        sizes.push(size);
+    }
+    let map = AffineMap::new(shape.len(), results).ok_or_else(overflow)?;
+    Ok((map, sizes))
+}
+
+/// Intervals with bounds counted from 0; each inside `0..rank`.
+fn normalise(what: &str, intervals: &[(i64, i64)], rank: usize) -> Result<Vec<Range<usize>>> {
+    if intervals.len() > rank {
+        return Err(Error::value(what, entries(intervals.len()), format!("at most {rank}, the rank")));
+    }
+    let bound = |name: &str, bound: i64| {
+        let from_zero = if bound < 0 { i128::from(bound) + rank as i128 } else { bound.into() };
+        usize::try_from(from_zero).ok().filter(|b| *b <= rank).ok_or_else(|| {
+            Error::value(
+                what,
+                format!("an interval whose {name} is {bound}"),
+                format!("-{rank} to {rank}, the rank"),
+            )
+        })
+    };
+    let one = |&(start, end): &(i64, i64)| {
+        let (start, end) = (bound("start", start)?, bound("end", end)?);
+        if start > end {
+            return Err(Error::value(
+                what,
+                format!("start ({start}) and end ({end})"),
+                "a start that does not exceed the end",
+            ));
+        }
+        Ok(start..end)
+    };
+    intervals.iter().map(one).collect()
+}
+
+/// Tiles need two dimensions to lie in, and a format that tt-mlir has.
+fn check_tileable(what: &str, element: Element, rank: usize) -> Result<()> {
+    match element {
+        Element::Tile { format: Format::Sen169, .. } => {
+            Err(Error::value(what, "tiles of sen169", "a format that tt-mlir has"))
+        }
+        Element::Tile { .. } if rank < 2 => {
+            Err(Error::value(what, entries(rank), "at least 2, since tiles have two dimensions"))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Family for MetalLayout {
+    /// Checks ranks and sizes: map results, grid and memref agree; the map has a dimension for each of the tensor's.
+    ///
+    /// # Errors
+    /// [`Error::Value`] that names the part.
+    fn validate(&self) -> Result<()> {
+        check_positive("grid", &self.grid)?;
+        check_count("map results", self.map.results().len(), self.grid.len(), "one for each grid dimension")?;
+        check_sizes("memref", &self.shard)?;
+        check_count("memref", self.shard.len(), self.grid.len(), "one for each grid dimension")?;
+        if let Some(tensor) = &self.tensor {
+            check_sizes("tensor", &tensor.shape)?;
+            check_count("map", self.map.dims(), tensor.shape.len(), "one for each dimension of the tensor")?;
+        }
+        check_tileable("memref", self.element, self.shard.len())
+    }
+
+    /// The layout of a tensor of this shape.
+    ///
+    /// The extent of a result is its value at the last index + 1, divided by the grid and then by tiles, rounding
+    /// up each time. Buffers are the cores of the grid, row-major, or as `placement.device` places them.
+    ///
+    /// # Errors
+    /// [`Error::Derived`] where the memref is not the one that follows; [`Error::Collision`] where the map is not
+    /// injective; [`Error::Value`] where the tensor is another or the device's grid too small; overflows.
+    fn to_layout(&self, tensor: &Tensor, placement: &Placement<'_>) -> Result<Layout> {
+        self.validate()?;
+        if let Some(own) = &self.tensor {
+            check_shape("tensor shape", &own.shape, tensor)?;
+            if own.dtype != tensor.dtype {
+                let needed = format!("{}, the type of the tensor", tensor.dtype);
+                return Err(Error::value("tensor element type", own.dtype, needed));
+            }
+        }
+        let rank = tensor.shape.len();
+        check_count("map", self.map.dims(), rank, "one for each dimension of the tensor")?;
+        let extents = collapse::extents(&self.map, &tensor.shape)?;
+        let shard = ceil_div(&extents, &self.grid);
+        let derived = in_elements_of(&shard, self.element);
+        if derived != self.shard {
+            let tiles = self.element.tile().map_or("".into(), |t| format!(", tiles {}x{}", t.rows, t.cols));
+            return Err(Error::Derived {
+                what: "memref shape",
+                given: join(&self.shard),
+                derived: join(&derived),
+                rule: format!("the extent {} over the grid {}{tiles}", join(&extents), join(&self.grid)),
+            });
+        }
+        let cut = Cut { map: &self.map, extents, grid: &self.grid, shard, element: self.element };
+        cut.layout(tensor, placement, self.fill)
+    }
+
+    fn has_grid(&self) -> bool {
+        true
+    }
+}
+
+impl Family for MetalConstructor {
+    /// Checks the intervals, and that the grid has one dimension for each group of collapsed dimensions.
+    ///
+    /// # Errors
+    /// [`Error::Value`] that names the part.
+    fn validate(&self) -> Result<()> {
+        check_sizes("shape", &self.shape)?;
+        let groups = self.groups()?;
+        check_positive("grid", &self.grid)?;
+        check_count("grid", self.grid.len(), groups.len(), "one for each collapsed dimension")?;
+        check_tileable("grid", self.element, self.grid.len())
+    }
+
+    /// The layout of a tensor of this shape: dimensions of an interval are collapsed with natural strides, then as
+    /// [`MetalLayout::to_layout`].
+    ///
+    /// # Errors
+    /// [`Error::Value`] where the tensor has another shape, or the device's grid is too small; overflows.
+    fn to_layout(&self, tensor: &Tensor, placement: &Placement<'_>) -> Result<Layout> {
+        self.validate()?;
+        check_shape("shape", &self.shape, tensor)?;
+        let (map, extents) = self.physical()?;
+        let shard = ceil_div(&extents, &self.grid);
+        let cut = Cut { map: &map, extents, grid: &self.grid, shard, element: self.element };
+        cut.layout(tensor, placement, self.fill)
+    }
+
+    fn has_grid(&self) -> bool {
+        true
+    }
+}
+
+impl Family for MetalCurrent {
+    /// Checks alignments, intervals and ranks, as the verifier of tt-mlir does, and that the intervals cover every dimension.
+    ///
+    /// # Errors
+    /// [`Error::Value`] that names the part.
+    fn validate(&self) -> Result<()> {
+        let rank = self.logical_shape.len();
+        check_sizes("logical_shape", &self.logical_shape)?;
+        check_count(
+            "dim_alignments",
+            self.dim_alignments.len(),
+            rank,
+            "one for each dimension of logical_shape",
+        )?;
+        check_sizes("dim_alignments", &self.dim_alignments)?;
+        if self.dim_alignments.contains(&0) {
+            return Err(Error::value(
+                "dim_alignments",
+                join(&self.dim_alignments),
+                "alignments of 1 or more",
+            ));
+        }
+        let groups = self.groups()?;
+        check_positive("grid", &self.grid)?;
+        check_sizes("shard", &self.shard)?;
+        check_count("shard", self.shard.len(), self.grid.len(), "as many as the grid has")?;
+        // A matrix at least: rank 0 and 1 get leading dimensions of 32 rows (and columns).
+        let physical = match rank {
+            0 => 2,
+            1 => groups.len() + 1,
+            _ => groups.len(),
+        };
+        check_count("grid", self.grid.len(), physical, "one for each collapsed dimension")?;
+        check_tileable("tensor", self.element, self.shard.len())
+    }
+
+    /// The layout of a tensor of this shape.
+    ///
+    /// Dimensions of an interval are rounded up to their alignment while they are multiplied, innermost first; a
+    /// tensor of rank 1 is one row of a matrix of 32 rows, one of rank 0 a corner of a matrix of 32 x 32.
+    ///
+    /// # Errors
+    /// [`Error::Derived`] where grid times shard is not the shape that follows; [`Error::Value`] where the tensor
+    /// has another shape, the memory is interleaved, or the device's grid is too small; overflows.
+    fn to_layout(&self, tensor: &Tensor, placement: &Placement<'_>) -> Result<Layout> {
+        self.validate()?;
+        check_shape("logical_shape", &self.logical_shape, tensor)?;
+        if self.memory_layout == MemoryLayout::Interleaved {
+            let needed = "sharded: the text of an interleaved layout does not say how many banks there are";
+            return Err(Error::value("memory layout", "interleaved", needed));
+        }
+        let (map, physical) = self.physical()?;
+        let mut shard = self.shard.clone();
+        if let (Some(tile), [.., rows, cols]) = (self.element.tile(), shard.as_mut_slice()) {
+            let what = "the shape of a shard";
+            (*rows, *cols) = (volume(what, [*rows, tile.rows])?, volume(what, [*cols, tile.cols])?);
+        }
+        let pairs = self.grid.iter().zip(&shard);
+        let given: Vec<u64> =
+            pairs.map(|(&g, &n)| volume("grid times shard", [g, n])).collect::<Result<_>>()?;
+        if given != physical {
+            let (shape, alignments) = (join(&self.logical_shape), join(&self.dim_alignments));
+            return Err(Error::Derived {
+                what: "grid times shard",
+                given: join(&given),
+                derived: join(&physical),
+                rule: format!("logical_shape {shape} with dim_alignments {alignments}"),
+            });
+        }
+        let cut = Cut { map: &map, extents: physical, grid: &self.grid, shard, element: self.element };
+        cut.layout(tensor, placement, Fill::Undef)
+    }
+
+    fn has_grid(&self) -> bool {
+        true
+    }
+}
