@@ -23,7 +23,7 @@ mod vectors;
 
 pub use api::{Isa, Kernels};
 pub use formats::{
-    BlockCodec, BlockFormat, BlockOptions, Cast, CodecError, Integer, Number, Rounding, TileShape,
+    BlockCodec, BlockFormat, BlockOptions, Cast, CodecError, Decoding, Integer, Number, Rounding, TileShape,
 };
 pub use memory::{Destination, MAX_OUTER_LOOPS, OuterLoop, Window};
 pub use moves::segments::Segment;

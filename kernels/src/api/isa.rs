@@ -5,6 +5,7 @@
 /// A level is a *set* of features, as processors come with whole sets; naming single features would make the
 /// compiler mix code paths. Levels are ordered: a later one includes the earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Isa {
     /// The plainest loop that states each rule, with which the others are compared.
     Scalar,

@@ -4,10 +4,32 @@
 //! A code is a sign above `m` magnitude bits; its value is `(-1)^sign * magnitude * 2^(shared - bias - (m - 1))`.
 
 use super::number::{exp2, with_sign};
-use super::options::Rounding;
+use super::options::{BlockOptions, Rounding};
 
 /// Elements that share one exponent: a row of a face.
 pub(crate) const GROUP: usize = 16;
+
+const SIGN: u32 = 1 << 31;
+const INFINITY: u32 = 255 << 23;
+
+/// The binary32 that the packer sees in place of an element, both given by their bits.
+fn packer_input(bits: u32, options: &BlockOptions) -> u32 {
+    match options.rounding {
+        Rounding::DeviceOp => round_early(bits),
+        Rounding::Device if options.bf16_registers && bits & !SIGN > INFINITY => bits & SIGN | INFINITY,
+        _ => bits,
+    }
+}
+
+/// The first rounding of [`Rounding::DeviceOp`]: cut to bfloat16, then to nearest with 6 fraction bits, ties away from zero. A
+/// carry may run into the exponent, up to infinity. NaN becomes infinity, a subnormal 0.
+#[inline(always)]
+pub(crate) fn round_early(bits: u32) -> u32 {
+    let magnitude = bits & !SIGN;
+    let rounded = (magnitude + (1 << 16)) & !((1 << 17) - 1);
+    let rounded = if magnitude < 1 << 23 { 0 } else { rounded };
+    bits & SIGN | if magnitude > INFINITY { INFINITY } else { rounded }
+}
 
 /// One of the six formats.
 #[derive(Debug, Clone, Copy)]
@@ -39,9 +61,17 @@ impl Bfp {
     }
 
     /// Packs a group: the shared exponent, and the codes in `codes`.
-    pub(crate) fn pack(self, x: &[f32], codes: &mut [u8], rounding: Rounding, search: bool) -> u8 {
+    ///
+    /// `x` has [`GROUP`] elements.
+    pub(crate) fn pack(self, x: &[f32], codes: &mut [u8], options: &BlockOptions) -> u8 {
+        let mut seen = [0.0; GROUP];
+        for (seen, v) in seen.iter_mut().zip(x) {
+            *seen = f32::from_bits(packer_input(v.to_bits(), options));
+        }
+        let (x, rounding) = (&seen[..x.len()], options.rounding);
         let highest = x.iter().filter_map(|v| self.split(v.to_bits())).map(|(e, _)| e).max().unwrap_or(0);
-        let shared = if search && self.prefers_lower(x, highest, rounding) { highest - 1 } else { highest };
+        let shared =
+            if options.search && self.prefers_lower(x, highest, rounding) { highest - 1 } else { highest };
         for (code, v) in codes.iter_mut().zip(x) {
             *code = self.code(v.to_bits(), shared, rounding);
         }
@@ -59,7 +89,10 @@ impl Bfp {
             let drop = 24 - self.magnitude;
             let rounded = match rounding {
                 Rounding::Host => (aligned + (1 << (drop - 1)) - 1 + (aligned >> drop & 1)) >> drop,
-                Rounding::Device => ((aligned + (1 << 16)) >> 17).min(127) >> (7 - self.magnitude),
+                // What else [`Rounding::DeviceOp`] does is in [`packer_input`].
+                Rounding::Device | Rounding::DeviceOp => {
+                    ((aligned + (1 << 16)) >> 17).min(127) >> (7 - self.magnitude)
+                }
                 Rounding::Truncate => aligned >> drop,
             };
             rounded.min(self.largest())
@@ -96,7 +129,7 @@ impl Bfp {
 
     /// What the device library's host code makes of a code. It departs from [`Bfp::unpack`] where normalising shifts
     /// by the exponent (a wrong subnormal) or by more (+0), and where the exponent passes 254 (infinity and NaN patterns).
-    pub(crate) fn unpack_compat(self, code: u8, shared: u8) -> f32 {
+    pub(crate) fn unpack_host(self, code: u8, shared: u8) -> f32 {
         let sign = u32::from(code >> self.magnitude & 1) << 31;
         let magnitude = u32::from(code) & self.largest();
         if magnitude == 0 {
@@ -107,5 +140,19 @@ impl Bfp {
         let rebias = if self.narrow { 112 } else { 0 };
         let fraction = (magnitude << (shift + 1) & self.largest()) << (23 - self.magnitude);
         f32::from_bits(sign | (exponent + rebias) << 23 | fraction)
+    }
+
+    /// What the device's unpacker makes of a code: see [`Decoding::Device`](super::Decoding::Device).
+    pub(crate) fn unpack_device(self, code: u8, shared: u8) -> f32 {
+        let sign = u32::from(code >> self.magnitude & 1) << 31;
+        let magnitude = u32::from(code) & self.largest();
+        if magnitude == 0 {
+            return if sign == 0 { 0.0 } else { f32::NEG_INFINITY };
+        }
+        let shift = self.magnitude - 1 - magnitude.ilog2();
+        let rebias = if self.narrow { 112 } else { 0 };
+        let exponent = (u32::from(shared) + rebias).wrapping_sub(shift) & 255;
+        let fraction = (magnitude << (shift + 1) & self.largest()) << (23 - self.magnitude);
+        f32::from_bits(sign | exponent << 23 | fraction)
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::block::{BlockFormat, Rule};
 use super::mx::MX_BLOCK;
-use super::options::{BlockOptions, Rounding};
+use super::options::{BlockOptions, Decoding, Rounding};
 use super::tile::TileShape;
 
 /// Why a block codec cannot be.
@@ -101,6 +101,12 @@ impl BlockCodec {
         self.options
     }
 
+    /// The same codec for numbers in bfloat16 registers: [`BlockOptions::bf16_registers`].
+    pub const fn with_bf16_registers(mut self) -> BlockCodec {
+        self.options.bf16_registers = true;
+        self
+    }
+
     /// Bytes of exponents or scales at the front of a packed tile, padding included.
     pub const fn header_bytes(&self) -> usize {
         let groups = self.tile.elements() / self.format.group();
@@ -154,7 +160,7 @@ impl BlockCodec {
         for (g, values) in stored[..tile.len()].chunks_exact(group).enumerate() {
             let mut codes = [0; MX_BLOCK];
             header[g] = match self.rule() {
-                Rule::Bfp(bfp) => bfp.pack(values, &mut codes, self.options.rounding, self.options.search),
+                Rule::Bfp(bfp) => bfp.pack(values, &mut codes, &self.options),
                 Rule::Mx(element) => element.pack(values, &mut codes),
             };
             for (i, code) in codes[..group].iter().enumerate() {
@@ -170,7 +176,7 @@ impl BlockCodec {
     }
 
     /// Unpacks a tile to row-major order. The rule that every vector kernel follows; exact unless
-    /// `compat_unpack` was chosen.
+    /// another [`Decoding`] was chosen.
     ///
     /// # Panics
     /// Unless `tile` has `tile_bytes()` bytes and `out` has `tile().elements()` elements.
@@ -199,8 +205,11 @@ impl BlockCodec {
         let code = (both >> bit) as u8 & (u8::MAX >> (8 - bits));
         let code = code >> (self.format.code_shift() - self.unused_bits());
         match self.rule() {
-            Rule::Bfp(bfp) if self.options.compat_unpack => bfp.unpack_compat(code, shared),
-            Rule::Bfp(bfp) => bfp.unpack(code, shared),
+            Rule::Bfp(bfp) => match self.options.decoding {
+                Decoding::Exact => bfp.unpack(code, shared),
+                Decoding::Host => bfp.unpack_host(code, shared),
+                Decoding::Device => bfp.unpack_device(code, shared),
+            },
             Rule::Mx(element) => element.unpack(code, shared),
         }
     }

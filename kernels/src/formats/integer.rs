@@ -5,6 +5,7 @@ use super::number::Number;
 /// An integer element format, little-endian; signed ones in two's complement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum Integer {
     I64,
     I32,
@@ -78,6 +79,7 @@ impl Integer {
 
 /// A conversion of whole numbers: all there are that change an integer's type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Cast {
     /// From one integer format to another: the nearest value, which is the same one wherever it fits.
     Integer(Integer, Integer),

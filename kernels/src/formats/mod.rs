@@ -5,7 +5,7 @@
 //! Bytes are those of a 32x32 tile (of 1024 elements, where there are no tiles). The range is that of finite values: the
 //! largest, and the least above 0; with a scale, the least is given as a multiple of it. "Even" and "away" are ties to even
 //! and ties away from zero, both to nearest. Sources: (T) the host code of `ttnn` 0.81.1, compared byte for byte; (D) the
-//! rule published for the device's packer (tt-metal issue 57410); (O) OCP Microscaling Formats 1.0 and OCP FP8, as (T)
+//! rule published for the device's packer and unpacker, compared with the maker's functional simulator byte for byte; (O) OCP Microscaling Formats 1.0 and OCP FP8, as (T)
 //! reads them where they leave a choice; (I) IEEE 754; (Z) the DLFloat16 paper and zDNN; (V) a public port of the vendor's
 //! converter.
 //!
@@ -34,9 +34,11 @@
 //! | mxint4 | 32: scale | 544 | 7/4 x 2^127, 2^-2 | " | 0 | largest | 0 | " | T |
 //! | mxint2 | 32: scale | 288 | 2^127, 1 | " | 0 | largest | 0 | " | T |
 //!
-//! Block floats also pack with [`Rounding::Device`] (D) and [`Rounding::Truncate`] (T). An MX block of nothing but NaN has
+//! Block floats also pack with [`Rounding::Device`] and [`Rounding::DeviceOp`] (D) and with
+//! [`Rounding::Truncate`] (T). An MX block of nothing but NaN has
 //! the scale 0xFF and reads as NaN (as 0 in the integer formats); one of infinities, NaN and zeros has the scale 0xFE.
-//! Unpacking gives the exact value, infinity where binary32 ends; see [`BlockOptions::compat_unpack`] for the library's.
+//! Unpacking gives the exact value, infinity where binary32 ends; see [`Decoding`] for what the library (T)
+//! and the device (D) make of codes instead.
 
 mod bfp;
 mod block;
@@ -47,12 +49,12 @@ mod number;
 mod options;
 mod tile;
 
-pub(crate) use bfp::{Bfp, GROUP};
+pub(crate) use bfp::{Bfp, GROUP, round_early};
 pub use block::BlockFormat;
 pub(crate) use block::Rule;
 pub use codec::{BlockCodec, CodecError};
 pub use integer::{Cast, Integer};
 pub(crate) use mx::{Element, MX_BLOCK, SCALE_NAN};
 pub use number::Number;
-pub use options::{BlockOptions, Rounding};
+pub use options::{BlockOptions, Decoding, Rounding};
 pub use tile::TileShape;

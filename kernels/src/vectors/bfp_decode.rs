@@ -7,14 +7,14 @@ use crate::formats::{Bfp, GROUP};
 #[derive(Clone, Copy)]
 pub(crate) struct BfpDecode {
     bfp: Bfp,
-    compat: bool,
+    host_quirks: bool,
 }
 
 impl BfpDecode {
-    /// `compat`: as the device library's host code, see [`Bfp::unpack_compat`].
+    /// `host_quirks`: as the device library's host code, see [`Bfp::unpack_host`].
     #[inline(always)]
-    pub(crate) fn new(bfp: Bfp, compat: bool) -> BfpDecode {
-        BfpDecode { bfp, compat }
+    pub(crate) fn new(bfp: Bfp, host_quirks: bool) -> BfpDecode {
+        BfpDecode { bfp, host_quirks }
     }
 }
 
@@ -28,7 +28,7 @@ impl Decode for BfpDecode {
         // The exponent field of 2^(shared - bias - (m - 1)); -5 at the least, which is a subnormal.
         let field = i32::from(shared) + if bfp.narrow { 112 } else { 0 } - (bfp.magnitude as i32 - 1);
         // Where normalising neither underflows nor reaches exponent 255 the library is exact; its quirks are elsewhere.
-        let quirk = self.compat && !(7..=if bfp.narrow { 142 } else { 254 }).contains(&shared);
+        let quirk = self.host_quirks && !(7..=if bfp.narrow { 142 } else { 254 }).contains(&shared);
         // Finite scales only, so that zero times the scale is zero.
         let bits = if field > 0 { (field as u32) << 23 } else { 1 << (22 + field) };
         (f32::from_bits(bits), !quirk && field <= 254)
@@ -48,6 +48,45 @@ impl Decode for BfpDecode {
 
     #[inline(always)]
     fn scalar(&self, code: u8, shared: u8) -> f32 {
-        if self.compat { self.bfp.unpack_compat(code, shared) } else { self.bfp.unpack(code, shared) }
+        if self.host_quirks { self.bfp.unpack_host(code, shared) } else { self.bfp.unpack(code, shared) }
+    }
+}
+
+/// The vector arithmetic that unpacks block floats as the device does, see [`Bfp::unpack_device`].
+#[derive(Clone, Copy)]
+pub(crate) struct DeviceDecode(BfpDecode);
+
+impl DeviceDecode {
+    #[inline(always)]
+    pub(crate) fn new(bfp: Bfp) -> DeviceDecode {
+        DeviceDecode(BfpDecode::new(bfp, false))
+    }
+}
+
+impl Decode for DeviceDecode {
+    const GROUPS_PER_SCALE: usize = 1;
+    const EXACT: bool = true;
+
+    /// The values are exact where normalising neither takes the exponent below 1 nor reaches 255.
+    #[inline(always)]
+    fn scale(&self, shared: u8) -> (f32, bool) {
+        let normal = (7..=if self.0.bfp.narrow { 142 } else { 254 }).contains(&shared);
+        let (scale, holds) = self.0.scale(shared);
+        (scale, holds && normal)
+    }
+
+    #[inline(always)]
+    fn values(&self, codes: &[u8; GROUP], scale: f32) -> [u32; GROUP] {
+        let mut values = self.0.values(codes, scale);
+        for value in &mut values {
+            // Only codes of magnitude 0 with a sign give -0.
+            *value = if *value == 1 << 31 { f32::NEG_INFINITY.to_bits() } else { *value };
+        }
+        values
+    }
+
+    #[inline(always)]
+    fn scalar(&self, code: u8, shared: u8) -> f32 {
+        self.0.bfp.unpack_device(code, shared)
     }
 }

@@ -9,22 +9,29 @@
 use super::encode::{Encode, GroupLoop};
 use super::exponent_search::lower_exponents;
 use super::groups::GroupLane;
-use crate::formats::{Bfp, GROUP, Rounding};
+use crate::formats::{Bfp, BlockOptions, GROUP, Rounding, round_early};
 use crate::memory::Arrays;
 
 /// The vector arithmetic that packs block floats.
 #[derive(Clone, Copy)]
 pub(crate) struct BfpEncode<const SEARCH: bool> {
     bfp: Bfp,
+    /// With the rounding that is left once elements are replaced.
+    options: BlockOptions,
     rounding: Rounding,
+    /// Whether elements are rounded early, as [`Rounding::DeviceOp`] has it.
+    rounds_early: bool,
     truncates: bool,
 }
 
 impl<const SEARCH: bool> BfpEncode<SEARCH> {
     /// `truncates`: whether the level has an instruction for [`f32::trunc`].
     #[inline(always)]
-    pub(crate) fn new(bfp: Bfp, rounding: Rounding, truncates: bool) -> BfpEncode<SEARCH> {
-        BfpEncode { bfp, rounding, truncates }
+    pub(crate) fn new(bfp: Bfp, options: BlockOptions, truncates: bool) -> BfpEncode<SEARCH> {
+        let rounds_early = options.rounding == Rounding::DeviceOp;
+        let rounding = if rounds_early { Rounding::Device } else { options.rounding };
+        let options = BlockOptions { rounding, search: SEARCH, ..options };
+        BfpEncode { bfp, options, rounding, rounds_early, truncates }
     }
 }
 
@@ -39,12 +46,17 @@ impl<const SEARCH: bool> Encode for BfpEncode<SEARCH> {
 
     #[inline(always)]
     fn replaces_elements(&self) -> bool {
-        self.bfp.narrow
+        self.bfp.narrow || self.rounds_early
     }
 
-    /// What the 5-bit exponent makes of a number, as a binary32: it moves into 112..=143 from either side.
+    /// The element rounded early, and then what the 5-bit exponent makes of it: exponents move into 112..=143 from either
+    /// side.
     #[inline(always)]
     fn replacement(&self, bits: u32) -> u32 {
+        let bits = if self.rounds_early { round_early(bits) } else { bits };
+        if !self.bfp.narrow {
+            return bits;
+        }
         let magnitude = bits & !(1 << 31);
         let clamped = magnitude.clamp(112 << 23, (144 << 23) - 1);
         if magnitude < 1 << 23 { 0 } else { clamped | bits & 1 << 31 }
@@ -140,7 +152,7 @@ impl<const SEARCH: bool> Encode for BfpEncode<SEARCH> {
     #[inline(never)]
     fn scalar(&self, values: &[f32], codes: &mut [u16]) -> u8 {
         let mut bytes = [0; GROUP];
-        let shared = self.bfp.pack(values, &mut bytes, self.rounding, SEARCH);
+        let shared = self.bfp.pack(values, &mut bytes, &self.options);
         for (code, byte) in codes.iter_mut().zip(bytes) {
             let magnitude = u16::from(byte) & self.bfp.largest() as u16;
             *code = if u16::from(byte) == magnitude { magnitude } else { magnitude.wrapping_neg() };

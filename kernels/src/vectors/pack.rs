@@ -108,11 +108,11 @@ pub(crate) fn body(on: Packing<'_>) {
     }
     match on.codec.rule() {
         Rule::Bfp(bfp) if options.search => {
-            let encode = BfpEncode::<true>::new(bfp, options.rounding, on.truncates);
+            let encode = BfpEncode::<true>::new(bfp, options, on.truncates);
             tiles(on, encode);
         }
         Rule::Bfp(bfp) => {
-            let encode = BfpEncode::<false>::new(bfp, options.rounding, on.truncates);
+            let encode = BfpEncode::<false>::new(bfp, options, on.truncates);
             tiles(on, encode);
         }
         Rule::Mx(element) => {

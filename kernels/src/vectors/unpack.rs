@@ -2,12 +2,12 @@
 
 use std::mem::MaybeUninit;
 
-use super::bfp_decode::BfpDecode;
+use super::bfp_decode::{BfpDecode, DeviceDecode};
 use super::decode::Decode;
 use super::encode::MAX_GROUPS;
 use super::lanes::{Bf16, F16, F32, Lane};
 use super::mx::{FloatDecode, IntDecode, MxVector};
-use crate::formats::{BlockCodec, GROUP, Number, Rule, TileShape};
+use crate::formats::{BlockCodec, Decoding, GROUP, Number, Rule, TileShape};
 use crate::memory::{assert_readable, assert_writable};
 
 /// A row of packed tiles to unpack: which rectangle of each, and where it goes.
@@ -101,7 +101,8 @@ pub(crate) fn body(on: Unpacking<'_>) {
     }
     let codec = on.codec;
     match codec.rule() {
-        Rule::Bfp(bfp) => to_any(on, BfpDecode::new(bfp, codec.options().compat_unpack)),
+        Rule::Bfp(bfp) if codec.options().decoding == Decoding::Device => to_any(on, DeviceDecode::new(bfp)),
+        Rule::Bfp(bfp) => to_any(on, BfpDecode::new(bfp, codec.options().decoding == Decoding::Host)),
         Rule::Mx(element) if element.is_float() => {
             to_any(on, FloatDecode(MxVector::new(element, codec.format())))
         }

@@ -9,7 +9,7 @@ pub(super) mod unpack;
 
 use super::Kernels;
 use crate::memory::assume_written;
-use crate::{BlockCodec, BlockFormat, BlockOptions, Number, Rounding, TileShape};
+use crate::{BlockCodec, BlockFormat, BlockOptions, Decoding, Number, Rounding, TileShape};
 
 /// All of `from..=to`; under Miri, which is a thousand times slower, its first and last.
 pub(super) fn sampled(from: usize, to: usize) -> impl Iterator<Item = usize> {
@@ -68,20 +68,21 @@ impl Random {
 /// Every codec there is; a sample of them under Miri.
 pub(super) fn codecs() -> impl Iterator<Item = BlockCodec> {
     let flags = [false, true];
-    let roundings = [Rounding::Host, Rounding::Device, Rounding::Truncate];
-    let options = flags.into_iter().flat_map(move |transposed| {
+    let roundings = [Rounding::Host, Rounding::Device, Rounding::DeviceOp, Rounding::Truncate];
+    let packing = flags.into_iter().flat_map(move |transposed| {
         roundings.into_iter().flat_map(move |rounding| {
-            flags.into_iter().flat_map(move |search| {
-                flags.map(|compat_unpack| BlockOptions {
-                    transposed,
-                    rounding,
-                    search,
-                    compat_unpack,
-                    compact: false,
-                })
-            })
+            flags.map(|search| BlockOptions { transposed, rounding, search, ..BlockOptions::default() })
         })
     });
+    let unpacking = flags.into_iter().flat_map(|transposed| {
+        [Decoding::Host, Decoding::Device].map(|decoding| BlockOptions {
+            transposed,
+            decoding,
+            ..BlockOptions::default()
+        })
+    });
+    let bf16 = BlockOptions { rounding: Rounding::Device, bf16_registers: true, ..BlockOptions::default() };
+    let options = packing.chain(unpacking).chain([bf16]);
     let options = options.chain([BlockOptions { compact: true, ..BlockOptions::default() }]);
     let all = BlockFormat::ALL.into_iter().flat_map(move |format| {
         let options = options.clone();
