@@ -2,6 +2,7 @@
 
 use super::Layout;
 use super::axis::Addr;
+use super::index::unravel;
 use super::piecewise::{Piecewise, add};
 use crate::dtype::Format;
 
@@ -36,17 +37,11 @@ pub(crate) fn held(layout: &Layout) -> Vec<Held> {
     let copies: Vec<_> = layout.replicas.iter().map(|r| (r.n, r.step)).collect();
     let copies = Piecewise::nest(&copies);
     let shape = layout.shape();
+    let dims: Vec<usize> = (0..shape.len()).collect();
     for number in 0..layout.elements() {
         let mut index = vec![0; shape.len()];
-        let mut rest = number;
-        for (i, &n) in index.iter_mut().zip(shape).rev() {
-            *i = rest % n;
-            rest /= n;
-        }
-        let place = layout.axes.iter().fold([0, layout.offset, 0], |at, axis| {
-            let u = axis.dims.iter().fold(0, |u, &d| u * shape[d] + index[d]);
-            add(at, add(axis.start, axis.stair.eval(u)))
-        });
+        unravel(number, &dims, shape, &mut index);
+        let place = layout.address(&index);
         (0..copies.len()).for_each(|c| put(add(place, copies.eval(c)), Held::Element(number)));
     }
     for piece in layout.padding().unwrap() {
