@@ -132,14 +132,7 @@ fn nested(regions: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Region<6>>> {
         limit(out.len() + work.len())?;
         let mut region = upward(region, layout);
         region.loops.sort_by_key(|&(_, s)| layout.linear(dst(s)));
-        let mut extent = layout.block_bytes() as i64;
-        let interleaved = region.loops.iter().position(|&(n, s)| {
-            let step = layout.linear(dst(s));
-            let meets = step < extent || s[3] < 0 || s[4] < 0;
-            extent += (n as i64 - 1) * step;
-            meets
-        });
-        match interleaved {
+        match interleaved(&region, layout) {
             None => out.push(region),
             Some(i) => {
                 let n = region.loops[i].0;
@@ -149,6 +142,25 @@ fn nested(regions: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Region<6>>> {
         }
     }
     Ok(out)
+}
+
+/// A loop that keeps those of a region from nesting, to be taken apart: of a loop whose iterations meet and those inside
+/// of it, the one of fewest iterations that makes them apart. Loops come with the least destination step first.
+fn interleaved(region: &Region<6>, layout: &Layout) -> Option<usize> {
+    let step = |i: usize| layout.linear(dst(region.loops[i].1));
+    let span = |i: usize| (region.loops[i].0 as i64 - 1) * step(i);
+    let mut extent = layout.block_bytes() as i64;
+    for (i, (n, s)) in region.loops.iter().enumerate() {
+        if s[3] < 0 || s[4] < 0 {
+            return Some(i);
+        }
+        if step(i) < extent {
+            let inner = (0..i).filter(|&j| extent - span(j) <= step(i) && region.loops[j].0 < *n);
+            return Some(inner.min_by_key(|&j| region.loops[j].0).unwrap_or(i));
+        }
+        extent += span(i);
+    }
+    None
 }
 
 /// The same elements, in loops of more than one iteration that step upward in the destination.
@@ -256,6 +268,78 @@ mod tests {
         assert_eq!(groups(&row_major(&[2, 3, 5]), &joined), [vec![0, 1], vec![2]]);
         // A dimension of one element is in no group.
         assert_eq!(groups(&row_major(&[2, 1, 5]), &row_major(&[2, 1, 5])), [[0], [2]]);
+    }
+
+    #[test]
+    fn of_loops_that_interleave_the_shorter_one_is_taken_apart() {
+        // A thousand times two elements, 6 apart, in steps of 8: each pair reaches into the next.
+        let target = row_major(&[4096]);
+        let loops = vec![(1000, [0, 8, 0, 0, 8, 0]), (2, [0, 4000, 0, 0, 12, 0])];
+        let mut regions = nested(vec![Region { at: [0; 6], loops }], &target).unwrap();
+        regions.sort_by_key(|r| r.at);
+        let half = |at| Region { at, loops: vec![(1000, [0, 8, 0, 0, 8, 0])] };
+        assert_eq!(regions, [half([0; 6]), half([0, 4000, 0, 0, 12, 0])]);
+    }
+
+    /// The bytes that nests write.
+    fn written(nests: &[Nest], layout: &Layout) -> u64 {
+        let leaves = |n: &Nest| n.loops.iter().map(|l| l.n).product::<u64>();
+        nests.iter().map(leaves).sum::<u64>() * layout.block_bytes()
+    }
+
+    /// Pairs whose splits share no short period: nests in a stack of 256 KiB, and as many as there are ragged ends.
+    #[test]
+    fn ragged_pairs_are_lowered_in_a_small_stack() {
+        let cases: [(&str, &str, &[u64], usize); 6] = [
+            (
+                "metal(shape=(2, 3, 32, 1000032), collapse=[(1, -1)], grid=(2, 1, 2), tile=(32, 32), dtype=f32, oob=undef, memory=l1)",
+                "ttnn(dtype=bfloat16, layout=TILE)",
+                &[2, 3, 32, 1_000_032],
+                10,
+            ),
+            (
+                "metal(shape=(500, 20079, 31), collapse=[(0, -1)], grid=(4, 2), tile=(32, 32), dtype=bfp_bf8, oob=undef, memory=l1)",
+                "SpyreTensorLayout((500, 20079, 31), torch.float16)",
+                &[500, 20_079, 31],
+                10_000,
+            ),
+            (
+                "memref<1x1xf32>",
+                "ttnn(dtype=float32, layout=TILE, memory=BLOCK_SHARDED, grid=(1, 1), shard=(32, 33554432))",
+                &[1, 1],
+                20,
+            ),
+            (
+                "#ttcore.metal_layout<(d0, d1, d2) -> (0, d0 * 20900 + d1 * 190 + d2), zero, <1x4>, \
+                 memref<1x21227x!ttcore.tile<8 x 32, f32>, #ttcore.memory_space<l1>>>",
+                "ttnn(dtype=float32, layout=TILE, tile=(32, 16), memory=INTERLEAVED, banks=1, alignment=16)",
+                &[130, 110, 187],
+                5_000,
+            ),
+            (
+                "metal(shape=(3058, 142858, 7), collapse=[(0, -1)], grid=(4, 2), tile=(32, 32), dtype=bf16, oob=undef, memory=l1)",
+                "ttnn(dtype=bfloat16, layout=TILE)",
+                &[3058, 142_858, 7],
+                2_000,
+            ),
+            (
+                "ttnn(dtype=bfloat4_b, layout=TILE, memory=INTERLEAVED, banks=12, alignment=64)",
+                "ttnn(dtype=float32, layout=ROW_MAJOR, memory=ND_SHARDED, grid=(8, 8), shard=(1706032, 32))",
+                &[4096, 4096, 100],
+                10_000,
+            ),
+        ];
+        for (from, to, shape, most) in cases {
+            let lowered = move || {
+                let to = layout(to, shape);
+                let nests = lower(&layout(from, shape), &to).unwrap();
+                assert_eq!(written(&nests, &to), to.space.units * to.space.unit_bytes, "{from}");
+                nests.len()
+            };
+            let thread = std::thread::Builder::new().stack_size(256 << 10);
+            let nests = thread.spawn(lowered).unwrap().join().unwrap();
+            assert!(nests <= most, "{nests} nests from {from} to {to}");
+        }
     }
 
     #[test]

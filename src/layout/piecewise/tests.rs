@@ -116,9 +116,8 @@ fn what_shares_no_period_is_a_table() {
 
 #[test]
 fn what_shares_no_period_hits_the_cap() {
-    let side = |width: u64| {
-        Piecewise::<1>::nest(&[(1 << 21, [1 << 20]), (width, [1])]).slice(0, 65_519 << 21).1
-    };
+    let side =
+        |width: u64| Piecewise::<1>::nest(&[(1 << 21, [1 << 20]), (width, [1])]).slice(0, 65_519 << 21).1;
     assert!(matches!(zip::<1, 1, 2>(&side(65_519), &side(65_521)), Err(Error::TooComplex { .. })));
 }
 
