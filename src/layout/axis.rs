@@ -66,7 +66,7 @@ impl Axis {
     /// # Errors
     /// [`crate::Error::Collision`] of two coordinates if they share a cell; where the cells break into too many runs.
     pub(crate) fn gaps(&self) -> Result<Vec<Region<1>>> {
-        gaps(self.places.graph().pieces([self.first, 0])?, self.extent() as i64)
+        gaps(self.places.graph().regions([self.first, 0])?, self.extent() as i64)
     }
 
     /// From cell to coordinate, counted from cell `first` on.
@@ -78,9 +78,9 @@ impl Axis {
 /// The addresses of a set of cells, of which `all` is the map.
 pub(crate) fn addresses(cells: &[Region<1>], all: &Piecewise<3>) -> Result<Vec<Region<3>>> {
     let mut out = Vec::new();
-    for piece in cells {
-        let (at, map) = compose(&Piecewise::nest(&piece.loops), piece.at[0], all)?;
-        out.extend(map.pieces(at)?);
+    for region in cells {
+        let (at, map) = compose(&Piecewise::nest(&region.loops), region.at[0], all)?;
+        out.extend(map.regions(at)?);
     }
     Ok(out)
 }

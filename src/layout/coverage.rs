@@ -3,7 +3,7 @@
 use super::Layout;
 use super::axis::Addr;
 use super::index::unravel;
-use super::piecewise::{Piecewise, add};
+use super::piecewise::{Piecewise, Region, add};
 use crate::dtype::Format;
 
 /// What lies on a place.
@@ -44,9 +44,9 @@ pub(crate) fn held(layout: &Layout) -> Vec<Held> {
         let place = layout.address(&index);
         (0..copies.len()).for_each(|c| put(add(place, copies.eval(c)), Held::Element(number)));
     }
-    for piece in layout.padding().unwrap() {
-        let piece_places = Piecewise::nest(&piece.loops);
-        (0..piece_places.len()).for_each(|u| put(add(piece.at, piece_places.eval(u)), Held::Fill));
+    for Region { at, loops } in layout.padding().unwrap() {
+        let places = Piecewise::nest(&loops);
+        (0..places.len()).for_each(|u| put(add(at, places.eval(u)), Held::Fill));
     }
     let (unit, pitch) = (layout.space.unit_bytes / block_bytes, layout.space.pitch_bytes / block_bytes);
     let gaps = places.iter().enumerate().filter(|(_, held)| **held == Held::Gap);

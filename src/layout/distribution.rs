@@ -1,4 +1,4 @@
-//! Where units lie: the one step of a layout that is not separable.
+//! Distribution: where units lie, the one step of a layout that is not separable.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(crate) struct Space {
     pub(crate) unit_bytes: u64,
     /// Bytes from one unit to the next in memory; what is between them is zero.
     pub(crate) pitch_bytes: u64,
-    /// How the units are dealt to the buffers; none: in order.
+    /// How the units are distributed to the buffers; none: in order.
     pub(crate) deal: Option<RoundRobin>,
     /// Buffers of equal size, one after another.
     pub(crate) buffers: u64,
@@ -38,7 +38,7 @@ impl Space {
     }
 
     /// A range of bytes in which all of the units `first..=last` begin: the least one, or a little more where they are
-    /// dealt to very many buffers.
+    /// distributed to very many buffers.
     pub(crate) fn begins(&self, first: i64, last: i64) -> (i64, i64) {
         let (Some(deal), pitch) = (&self.deal, self.pitch_bytes as i64) else {
             return (self.unit_at(first), self.unit_at(last));
@@ -122,14 +122,14 @@ mod tests {
 
     #[test]
     fn ranges_of_units_begin_in_the_least_range_of_bytes() {
-        for (buffers, capacity, numbers) in [
+        for (buffers, capacity, permutation) in [
             (3, 4, None),
             (12, 1, Some((0..12).rev().collect())),
             (4, 3, Some(vec![2, 0, 3, 1])),
             (1, 5, None),
         ] {
             let units = 2 * buffers * capacity;
-            let deal = RoundRobin::new(buffers, capacity, numbers);
+            let deal = RoundRobin::new(buffers, capacity, permutation);
             let space = Space { units, unit_bytes: 6, pitch_bytes: 8, deal, buffers };
             for first in 0..units as i64 {
                 for last in first..units as i64 {
@@ -157,16 +157,17 @@ mod tests {
 
     #[test]
     fn units_and_places_are_each_others_inverse() {
-        for (buffers, capacity, numbers) in
+        for (buffers, capacity, permutation) in
             [(3, 4, None), (12, 1, Some((0..12).rev().collect())), (4, 3, Some(vec![2, 0, 3, 1]))]
         {
-            let deal = RoundRobin::new(buffers, capacity, numbers.clone()).unwrap();
+            let deal = RoundRobin::new(buffers, capacity, permutation.clone()).unwrap();
             let mut seen = vec![false; 2 * deal.round() as usize];
             for unit in 0..2 * deal.round() {
                 let place = deal.place(unit);
                 assert_eq!(deal.unit(place), unit);
                 assert!(!std::mem::replace(&mut seen[place as usize], true));
-                let first = numbers.as_ref().map_or(unit % buffers, |n| n[(unit % buffers) as usize].into());
+                let first =
+                    permutation.as_ref().map_or(unit % buffers, |n| n[(unit % buffers) as usize].into());
                 assert_eq!(place / capacity % buffers, first);
             }
         }

@@ -1,6 +1,6 @@
 //! What a set of cells leaves free.
 
-use super::piecewise::{MAX_PIECES, Region, add, bounds, gcd, scale};
+use super::piecewise::{MAX_REGIONS, Region, add, bounds, gcd, scale};
 use crate::error::{Error, Result};
 
 /// What regions leave free of the cells `0..extent`, as regions of runs. Each region gives the cell of an element, and
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 ///
 /// # Errors
 /// [`Error::Collision`] of two coordinates if they fall on one cell; [`Error::TooComplex`] where more than
-/// [`MAX_PIECES`] iterations are taken apart.
+/// [`MAX_REGIONS`] iterations are taken apart.
 pub(crate) fn gaps(regions: Vec<Region<2>>, extent: i64) -> Result<Vec<Region<1>>> {
     for region in &regions {
         apart(region)?;
@@ -47,7 +47,7 @@ fn collision(first: i64, second: i64) -> Error {
 }
 
 fn too_complex() -> Error {
-    Error::TooComplex { what: "the padding of an axis".into(), cap: MAX_PIECES }
+    Error::TooComplex { what: "the padding of an axis".into(), cap: MAX_REGIONS }
 }
 
 /// An error if two loops of a region meet: if some iterations of one lead as far as some of the other.
@@ -101,7 +101,7 @@ struct Free {
 impl Free {
     fn spend(&mut self, work: u64) -> Result<()> {
         self.work = self.work.saturating_add(usize::try_from(work).unwrap_or(usize::MAX));
-        if self.work > 16 * MAX_PIECES { Err(too_complex()) } else { Ok(()) }
+        if self.work > 16 * MAX_REGIONS { Err(too_complex()) } else { Ok(()) }
     }
 
     /// The free runs in front of and between `regions`, from `from` on, and the end of the last one. Runs inside of a
@@ -150,7 +150,7 @@ impl Free {
                     continue;
                 }
                 let n = region.loops[0].0;
-                if n.saturating_add(apart.len() as u64) > MAX_PIECES as u64 {
+                if n.saturating_add(apart.len() as u64) > MAX_REGIONS as u64 {
                     return Err(too_complex());
                 }
                 apart.extend((0..n).map(|k| region.iteration(0, k)));
@@ -185,7 +185,7 @@ impl Free {
     /// The free runs inside of a region whose iterations interleave: they are taken one by one.
     fn interleaved(&mut self, region: &Region<2>, around: &[(u64, [i64; 1])]) -> Result<()> {
         let n = region.loops[0].0;
-        if n > MAX_PIECES as u64 {
+        if n > MAX_REGIONS as u64 {
             return Err(too_complex());
         }
         let iterations = (0..n).map(|k| region.iteration(0, k)).collect();
@@ -216,7 +216,7 @@ mod tests {
     /// The cells from `at` on, with coordinates from `u` on.
     fn region((at, loops): (i64, &[(u64, i64)]), u: i64) -> Region<2> {
         let map = Piecewise::nest(&loops.iter().map(|&(n, s)| (n, [s])).collect::<Vec<_>>());
-        map.graph().pieces([at, u]).unwrap().remove(0)
+        map.graph().regions([at, u]).unwrap().remove(0)
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::Layout;
 use super::axis::{Addr, Axis, addresses};
 use super::gaps::complement;
-use super::piecewise::{MAX_PIECES, Piecewise, Region, add, gcd, scale};
+use super::piecewise::{MAX_REGIONS, Piecewise, Region, add, gcd, scale};
 use crate::dtype::Format;
 use crate::error::{Error, Result};
 
@@ -146,8 +146,8 @@ fn whole_tiles(free: Vec<Region<1>>, inner: u64) -> Result<Vec<Region<1>>> {
     let mut out = Vec::new();
     let mut stack = free;
     while let Some(mut region) = stack.pop() {
-        if out.len() + stack.len() > MAX_PIECES {
-            return Err(Error::TooComplex { what: "the padding of an axis".into(), cap: MAX_PIECES });
+        if out.len() + stack.len() > MAX_REGIONS {
+            return Err(Error::TooComplex { what: "the padding of an axis".into(), cap: MAX_REGIONS });
         }
         let Some((len, _)) = region.loops.pop() else { continue };
         if len < inner {

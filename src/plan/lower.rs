@@ -64,7 +64,7 @@ fn moves(src: &Layout, dst: &Layout) -> Result<Vec<Region<6>>> {
         let (to, b) = side(dst, group)?;
         let (at, both) = zip::<3, 3, 6>(&a, &b)?;
         let start = std::array::from_fn(|k| if k < 3 { from[k] } else { to[k - 3] });
-        let mut regions = both.pieces(add(start, at))?;
+        let mut regions = both.regions(add(start, at))?;
         if matches!(dst.format(), Format::Block(_)) {
             regions = gather::align(regions, dst)?;
         }

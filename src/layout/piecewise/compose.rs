@@ -8,7 +8,7 @@ use crate::error::Result;
 /// Every coordinate that `inner` reaches must lie in `0..outer.len()`.
 ///
 /// # Errors
-/// Where the result has more than [`super::MAX_PIECES`] pieces.
+/// Where the result has more than [`super::MAX_REGIONS`] regions.
 pub(crate) fn compose<const K: usize>(
     inner: &Piecewise<1>,
     at: i64,

@@ -18,9 +18,10 @@ pub(crate) use zip::zip;
 
 use crate::error::{Error, Result};
 
-/// The most pieces that a map may have, and the most steps that an operation on maps may take. The layouts of real
-/// systems need fewer than fifty pieces; what passes the cap is a shape whose splits share no period.
-pub(crate) const MAX_PIECES: usize = 1 << 20;
+/// The most regions that a map may have, and the most steps that an operation on maps may take. The layouts of real
+/// systems need fewer than fifty; what passes the cap is a shape whose splits share no period. Maps of this many
+/// regions take about 150 MB, and some tenths of a second.
+pub(crate) const MAX_REGIONS: usize = 1 << 20;
 
 /// `K` addresses that advance together.
 pub(crate) type Step<const K: usize> = [i64; K];
@@ -91,12 +92,12 @@ pub(crate) struct Budget {
 impl Budget {
     pub(crate) fn spend(&mut self) -> Result<()> {
         self.spent += 1;
-        if self.spent > MAX_PIECES { Err(too_complex()) } else { Ok(()) }
+        if self.spent > MAX_REGIONS { Err(too_complex()) } else { Ok(()) }
     }
 }
 
 fn too_complex() -> Error {
-    Error::TooComplex { what: "an axis".into(), cap: MAX_PIECES }
+    Error::TooComplex { what: "an axis".into(), cap: MAX_REGIONS }
 }
 
 impl<const K: usize> Region<K> {
@@ -233,7 +234,7 @@ impl<const K: usize> Piecewise<K> {
     /// Every element replaced by a copy of `inner`: the map of row-major pairs.
     pub(crate) fn product(&self, inner: &Piecewise<K>) -> Result<Piecewise<K>> {
         let runs = self.runs().saturating_mul(inner.runs());
-        if runs > MAX_PIECES { Err(too_complex()) } else { Ok(self.times(inner)) }
+        if runs > MAX_REGIONS { Err(too_complex()) } else { Ok(self.times(inner)) }
     }
 
     fn times(&self, inner: &Piecewise<K>) -> Piecewise<K> {
@@ -247,17 +248,17 @@ impl<const K: usize> Piecewise<K> {
     }
 
     /// The rectangular parts, in order of their first coordinate.
-    pub(crate) fn pieces(&self, at: Step<K>) -> Result<Vec<Region<K>>> {
+    pub(crate) fn regions(&self, at: Step<K>) -> Result<Vec<Region<K>>> {
         let runs = self.runs();
-        if runs > MAX_PIECES {
+        if runs > MAX_REGIONS {
             return Err(too_complex());
         }
         let mut out = Vec::with_capacity(runs);
-        self.pieces_into(at, &mut Vec::new(), &mut out);
+        self.regions_into(at, &mut Vec::new(), &mut out);
         Ok(out)
     }
 
-    fn pieces_into(&self, at: Step<K>, loops: &mut Vec<(u64, Step<K>)>, out: &mut Vec<Region<K>>) {
+    fn regions_into(&self, at: Step<K>, loops: &mut Vec<(u64, Step<K>)>, out: &mut Vec<Region<K>>) {
         match self {
             Piecewise::Run { len, step } => {
                 let own = (*len != 1).then_some((*len, *step));
@@ -265,11 +266,11 @@ impl<const K: usize> Piecewise<K> {
             }
             Piecewise::Loop { n, step, body, .. } => {
                 loops.push((*n, *step));
-                body.pieces_into(at, loops, out);
+                body.regions_into(at, loops, out);
                 loops.pop();
             }
             Piecewise::Seq(parts) => {
-                parts.iter().for_each(|part| part.map.pieces_into(add(at, part.at), loops, out));
+                parts.iter().for_each(|part| part.map.regions_into(add(at, part.at), loops, out));
             }
         }
     }
@@ -277,7 +278,7 @@ impl<const K: usize> Piecewise<K> {
     /// The map through the given addresses, one for each coordinate.
     ///
     /// # Errors
-    /// Where there are more than [`MAX_PIECES`] addresses.
+    /// Where there are more than [`MAX_REGIONS`] addresses.
     pub(crate) fn through(addresses: impl IntoIterator<Item = Step<K>>) -> Result<(Step<K>, Piecewise<K>)> {
         let mut out = Builder::default();
         let mut budget = Budget::default();

@@ -92,11 +92,11 @@ fn a_long_axis_is_a_few_nodes() {
     let cells = Piecewise::<1>::nest(&[(8, [1 << 30]), (512, [1 << 20]), (2, [512]), (16, [16])]);
     let rows = Piecewise::run(131_072, [8192]);
     let (_, both) = zip::<1, 1, 2>(&rows, &cells).unwrap();
-    assert_eq!(both.pieces([0, 0]).unwrap().len(), 1);
+    assert_eq!(both.regions([0, 0]).unwrap().len(), 1);
     // The same, ragged: one piece more for each level that is cut.
     let (at, ragged) = cells.slice(0, 131_072 - 21);
     assert_eq!(at, [0]);
-    assert!(ragged.pieces([0]).unwrap().len() <= 4);
+    assert!(ragged.regions([0]).unwrap().len() <= 4);
 }
 
 #[test]
@@ -107,8 +107,8 @@ fn what_shares_no_period_is_a_table() {
     let (at, both) = zip::<1, 1, 2>(&a, &b).unwrap();
     // A run ends where either side breaks; whole runs of one side inside of one of the other are a loop.
     let breaks = 654_999_999 / 65_521 + 654_999_999 / 10_009;
-    let pieces = both.pieces(at).unwrap().len();
-    assert!((9_997..=breaks + 1).contains(&pieces), "{pieces} of {breaks}");
+    let regions = both.regions(at).unwrap().len();
+    assert!((9_997..=breaks + 1).contains(&regions), "{regions} of {breaks}");
     for u in (0..655_000_000).step_by(77_777) {
         assert_eq!(add(at, both.eval(u)), [a.eval(u)[0], b.eval(u)[0]], "{u}");
     }
@@ -116,9 +116,11 @@ fn what_shares_no_period_is_a_table() {
 
 #[test]
 fn what_shares_no_period_hits_the_cap() {
-    let side =
-        |width: u64| Piecewise::<1>::nest(&[(1 << 21, [1 << 20]), (width, [1])]).slice(0, 65_519 << 21).1;
-    assert!(matches!(zip::<1, 1, 2>(&side(65_519), &side(65_521)), Err(Error::TooComplex { .. })));
+    let side = |width: u64| {
+        Piecewise::<1>::nest(&[(1 << 21, [1 << 32]), (width, [1])]).slice(0, 2_147_483_629 << 20).1
+    };
+    let both = zip::<1, 1, 2>(&side(2_147_483_629), &side(2_147_483_647));
+    assert!(matches!(both, Err(Error::TooComplex { .. })));
 }
 
 #[test]
@@ -128,7 +130,7 @@ fn loops_out_of_phase_are_one_loop() {
     let (at, b) = Piecewise::<1>::nest(&[(1_000_001, [50]), (32, [1])]).slice(16, 32_000_016);
     assert_eq!(at, [16]);
     let (_, both) = zip::<1, 1, 2>(&a, &b).unwrap();
-    assert!(both.pieces([0, 0]).unwrap().len() <= 6, "{both:?}");
+    assert!(both.regions([0, 0]).unwrap().len() <= 6, "{both:?}");
 }
 
 /// Loops with ragged ends: each level is repeated and cut off.
@@ -167,12 +169,12 @@ proptest! {
     }
 
     #[test]
-    fn through_and_pieces_keep_any_map(map in ragged(), at in -9_i64..9) {
+    fn through_and_regions_keep_any_map(map in ragged(), at in -9_i64..9) {
         let all = values([at], &map);
         let (start, again) = Piecewise::through(all.iter().copied()).unwrap();
         prop_assert_eq!(values(start, &again), all.clone());
         let mut seen: Vec<i64> = vec![];
-        for Region { at, loops } in map.pieces([at]).unwrap() {
+        for Region { at, loops } in map.regions([at]).unwrap() {
             seen.extend(values(at, &Piecewise::nest(&loops)).iter().map(|v| v[0]));
         }
         let mut all: Vec<i64> = all.iter().map(|v| v[0]).collect();

@@ -6,7 +6,7 @@ use crate::error::Result;
 /// Both maps at once, over the same coordinate; `KL = K + L` addresses.
 ///
 /// # Errors
-/// Where that has more than [`super::MAX_PIECES`] pieces.
+/// Where that has more than [`super::MAX_REGIONS`] regions.
 pub(crate) fn zip<const K: usize, const L: usize, const KL: usize>(
     a: &Piecewise<K>,
     b: &Piecewise<L>,
