@@ -93,6 +93,7 @@ impl Layout {
             }
         }
         let mut elements = copies;
+        let mut index = vec![0; self.shape.len()];
         let mut ranges = vec![0..0; self.shape.len()];
         for (i, axis) in self.axes.iter().enumerate() {
             if whole[i] {
@@ -103,9 +104,11 @@ impl Layout {
             let count: u64 = inner[i].iter().map(|d| d.n).product();
             *work = work.saturating_add(count);
             check_work(*work)?;
-            let held = (0..count).filter(|&k| {
-                let cell = cell(cells[i], &inner[i], k);
-                inverses[i].coordinate(cell - axis.first).is_some_and(|u| self.widen(axis, u, &mut ranges))
+            let held = (0..count).filter_map(|k| {
+                let u = inverses[i].coordinate(cell(cells[i], &inner[i], k) - axis.first)?;
+                unravel(u, &axis.dims, &self.shape, &mut index);
+                axis.dims.iter().for_each(|&d| widen(&mut ranges[d], index[d]));
+                Some(u)
             });
             elements *= held.count() as u64;
         }
@@ -118,17 +121,11 @@ impl Layout {
         }
         Ok(())
     }
+}
 
-    /// Widens the ranges by coordinate `u` of an axis; true, for it holds an element.
-    fn widen(&self, axis: &Axis, u: u64, ranges: &mut [Range<u64>]) -> bool {
-        let mut index = vec![0; self.shape.len()];
-        unravel(u, &axis.dims, &self.shape, &mut index);
-        for &d in &axis.dims {
-            let (i, range) = (index[d], &mut ranges[d]);
-            *range = if range.is_empty() { i..i + 1 } else { range.start.min(i)..range.end.max(i + 1) };
-        }
-        true
-    }
+/// The smallest range that holds `i` too.
+fn widen(range: &mut Range<u64>, i: u64) {
+    *range = if range.is_empty() { i..i + 1 } else { range.start.min(i)..range.end.max(i + 1) };
 }
 
 /// The `k`-th cell that the digits reach from `first` on.

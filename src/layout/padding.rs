@@ -178,3 +178,53 @@ fn whole_tiles(free: Vec<Region<1>>, inner: u64) -> Result<Vec<Region<1>>> {
     }
     Ok(out)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn tiles_of_every_phase_are_found_in_long_loops() {
+        // Runs of 50 cells, 83 apart: 32 phases inside of a tile of 32, a million runs.
+        let free = vec![Region { at: [0], loops: vec![(1_000_000, [83]), (50, [1])] }];
+        let tiles = whole_tiles(free, 32).unwrap();
+        let count: u64 = tiles.iter().map(|r| r.loops.iter().map(|l| l.0).product::<u64>()).sum();
+        // Each of 50 - 31 phases in 32 leaves one whole tile in the run.
+        assert_eq!(count, 1_000_000 * 19 / 32);
+        assert!(tiles.len() <= 32);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn whole_tiles_are_those_without_a_used_cell(
+            loops in prop::collection::vec((2_u64..6, 1_u64..90), 0..3),
+            len in 1_u64..80,
+            at in 0_i64..50,
+            tile in prop::sample::select(vec![2_u64, 16, 32]),
+        ) {
+            // Loops that nest, outermost first.
+            let mut extent = len;
+            let mut nested = vec![(len, [1])];
+            for (n, gap) in loops {
+                let step = extent + gap;
+                nested.insert(0, (n, [step as i64]));
+                extent += (n - 1) * step;
+            }
+            let region = Region { at: [at], loops: nested };
+            let cells = |r: &Region<1>| -> Vec<i64> {
+                let map = Piecewise::nest(&r.loops);
+                (0..map.len()).map(|u| r.at[0] + map.eval(u)[0]).collect()
+            };
+            let free: std::collections::HashSet<i64> = cells(&region).into_iter().collect();
+            let all = 0..(at as u64 + extent) as i64 / tile as i64 + 1;
+            let expected: Vec<i64> =
+                all.filter(|t| (0..tile as i64).all(|i| free.contains(&(t * tile as i64 + i)))).collect();
+            let mut seen: Vec<i64> = whole_tiles(vec![region], tile).unwrap().iter().flat_map(cells).collect();
+            seen.sort_unstable();
+            prop_assert_eq!(seen, expected);
+        }
+    }
+}

@@ -43,12 +43,20 @@ impl<const K: usize> Builder<K> {
         (start, Piecewise::Seq(self.0.into_iter().map(place).collect()))
     }
 
-    /// Replaces each repeated sequence of parts by a loop.
-    fn fold(&mut self) {
+    /// How many parts there are.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Replaces each repeated sequence of parts by a loop, and tells how many parts are left.
+    pub(super) fn fold(&mut self) -> usize {
         let parts = std::mem::take(&mut self.0);
+        // A pattern that comes again does so with the same steps; most candidates fail at the first one.
+        let steps: Vec<Step<K>> = parts.windows(2).map(|w| sub(w[1].0, w[0].0)).collect();
         let mut i = 0;
         while i < parts.len() {
             let best = (2..=MAX_PATTERN.min((parts.len() - i) / 2))
+                .filter(|p| steps[i] == steps[i + p])
                 .map(|p| (p, repeats(&parts[i..], p)))
                 .filter(|&(_, r)| r > 1)
                 .max_by_key(|&(p, r)| (p * r, r));
@@ -63,6 +71,7 @@ impl<const K: usize> Builder<K> {
                 i += 1;
             }
         }
+        self.0.len()
     }
 }
 

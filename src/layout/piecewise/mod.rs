@@ -19,9 +19,9 @@ pub(crate) use zip::zip;
 use crate::error::{Error, Result};
 
 /// The most regions that a map may have, and the most steps that an operation on maps may take. The layouts of real
-/// systems need fewer than fifty; what passes the cap is a shape whose splits share no period. Maps of this many
-/// regions take about 150 MB, and some tenths of a second.
-pub(crate) const MAX_REGIONS: usize = 1 << 20;
+/// systems need fewer than fifty; what passes the cap is a shape whose splits share no period. A map of this
+/// many regions takes about 40 MB.
+pub(crate) const MAX_REGIONS: usize = 1 << 18;
 
 /// `K` addresses that advance together.
 pub(crate) type Step<const K: usize> = [i64; K];
@@ -278,13 +278,14 @@ impl<const K: usize> Piecewise<K> {
     /// The map through the given addresses, one for each coordinate.
     ///
     /// # Errors
-    /// Where there are more than [`MAX_REGIONS`] addresses.
+    /// Where too few of them repeat: they form more than [`MAX_REGIONS`] runs, and half as many after folding.
     pub(crate) fn through(addresses: impl IntoIterator<Item = Step<K>>) -> Result<(Step<K>, Piecewise<K>)> {
         let mut out = Builder::default();
-        let mut budget = Budget::default();
         for at in addresses {
-            budget.spend()?;
             out.push(at, Piecewise::ONE);
+            if out.len() > MAX_REGIONS && out.fold() > MAX_REGIONS / 2 {
+                return Err(too_complex());
+            }
         }
         Ok(out.finish())
     }
