@@ -121,7 +121,8 @@ impl Layout {
         })
     }
 
-    /// The cell of each axis that has a byte, counted from the first cell, and how far the byte lies inside of it.
+    /// The cell of each axis that has a byte, counted from the first cell of all axes on, and how far the byte lies inside
+    /// of that element or tile, or behind it.
     fn cells_at(&self, linear: i64) -> (Vec<i64>, i64) {
         // The digits, greatest step first; what is left is inside of an element or tile, or a hole.
         let mut levels: Vec<_> = self.digits().filter(|d| d.step[2] == 0 && d.n > 1).collect();

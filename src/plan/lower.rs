@@ -212,8 +212,10 @@ mod tests {
         dense(&Tensor { shape: shape.to_vec(), dtype: DType::F32 })
     }
 
-    /// Nests as (destination byte, source byte, loops of (iterations, destination step, source step)).
-    fn bytes(nests: &[Nest], leaf: &Leaf) -> Vec<(i64, i64, Vec<(u64, i64, i64)>)> {
+    /// Destination byte, source byte, and loops of (iterations, destination step, source step).
+    type Bytes = (i64, i64, Vec<(u64, i64, i64)>);
+
+    fn bytes(nests: &[Nest], leaf: &Leaf) -> Vec<Bytes> {
         let loops = |n: &Nest| n.loops.iter().map(|l| (l.n, l.step[4], l.step[1])).collect();
         nests.iter().filter(|n| n.leaf == *leaf).map(|n| (n.at[4], n.at[1], loops(n))).collect()
     }
