@@ -3,7 +3,9 @@
 use kernels::{BlockCodec, BlockOptions};
 
 use super::Layout;
-use super::axis::Addr;
+use super::axis::{Addr, Axis};
+use super::index::unravel;
+use super::inverse::Inverse;
 use crate::dtype::Format;
 use crate::error::{Error, Result};
 
@@ -100,6 +102,28 @@ impl Layout {
         if self.elements() == 0 || linear < 0 {
             return Ok(Owner::Padding);
         }
+        let (cells, rest) = self.cells_at(linear);
+        if rest >= self.block_bytes() as i64 {
+            return Ok(Owner::Padding);
+        }
+        let inverses: Vec<Inverse> = self.axes.iter().map(Axis::inverse).collect();
+        let index = |cells: &[i64]| self.index(cells, &inverses);
+        let Some(codec) = self.block_codec() else {
+            return Ok(index(&cells).map_or(Owner::Padding, |index| Owner::Elements(vec![index])));
+        };
+        let Some((slots, shared)) = slots(&codec, rest as usize) else { return Ok(Owner::Gap) };
+        let owners: Vec<Vec<u64>> =
+            slots.into_iter().filter_map(|slot| index(&self.inside(&cells, slot as i64))).collect();
+        Ok(match (owners.is_empty(), shared) {
+            (true, _) => Owner::Padding,
+            (false, true) => Owner::Shared(owners),
+            (false, false) => Owner::Elements(owners),
+        })
+    }
+
+    /// The cell of each axis that has a byte, counted from the first cell of all axes on, and how far the byte lies inside
+    /// of that element or tile, or behind it.
+    fn cells_at(&self, linear: i64) -> (Vec<i64>, i64) {
         // The digits, greatest step first; what is left is inside of an element or tile, or a hole.
         let mut levels: Vec<_> = self.digits().filter(|d| d.step[2] == 0 && d.n > 1).collect();
         levels.sort_by_key(|d| std::cmp::Reverse(self.linear(d.step)));
@@ -113,29 +137,7 @@ impl Layout {
                 cells[axis] += value * digit.weight as i64;
             }
         }
-        if rest >= self.block_bytes() as i64 {
-            return Ok(Owner::Padding);
-        }
-        let Some(codec) = self.block_codec() else {
-            return Ok(self.index(&cells).map_or(Owner::Padding, |index| Owner::Elements(vec![index])));
-        };
-        let (rest, bits, group) = (rest as usize, codec.code_bits(), codec.format().group());
-        let (slots, shared) = match rest.checked_sub(codec.header_bytes()) {
-            Some(code) => (code * 8 / bits..((code + 1) * 8).div_ceil(bits), false),
-            None => (rest * group..(rest + 1) * group, true),
-        };
-        if slots.start >= codec.tile().elements() {
-            return Ok(Owner::Gap);
-        }
-        let (rows, cols) = (codec.tile().rows(), codec.tile().cols());
-        let places = (0..rows * cols).filter(|p| slots.contains(&codec.slot(p / cols, p % cols)));
-        let owners: Vec<Vec<u64>> =
-            places.filter_map(|p| self.index(&self.inside(&cells, p as i64))).collect();
-        Ok(match (owners.is_empty(), shared) {
-            (true, _) => Owner::Padding,
-            (false, true) => Owner::Shared(owners),
-            (false, false) => Owner::Elements(owners),
-        })
+        (cells, rest)
     }
 
     /// Every digit of every axis, and the replicas.
@@ -165,14 +167,11 @@ impl Layout {
     }
 
     /// The logical index on these cells, one for each axis; none where one of them is padding.
-    fn index(&self, cells: &[i64]) -> Option<Vec<u64>> {
+    fn index(&self, cells: &[i64], inverses: &[Inverse]) -> Option<Vec<u64>> {
         let mut index = vec![0; self.shape.len()];
-        for (axis, &cell) in self.axes.iter().zip(cells) {
-            let mut u = axis.coordinate(cell)?;
-            for &d in axis.dims.iter().rev() {
-                index[d] = u % self.shape[d];
-                u /= self.shape[d];
-            }
+        for ((axis, inverse), &cell) in self.axes.iter().zip(inverses).zip(cells) {
+            let u = inverse.coordinate(cell - axis.first)?;
+            unravel(u, &axis.dims, &self.shape, &mut index);
         }
         Some(index)
     }
@@ -181,4 +180,20 @@ impl Layout {
         let (Format::Block(block), Some(tile)) = (self.format, self.tile) else { return None };
         tile.codec(block, BlockOptions::default()).ok()
     }
+}
+
+/// The slots, row by row, of the elements that have bits in a byte of a block, and whether the byte is an exponent or
+/// scale that they share; none where no element uses it.
+fn slots(codec: &BlockCodec, byte: usize) -> Option<(Vec<usize>, bool)> {
+    let (bits, group) = (codec.code_bits(), codec.format().group());
+    let (stored, shared) = match byte.checked_sub(codec.header_bytes()) {
+        Some(code) => (code * 8 / bits..((code + 1) * 8).div_ceil(bits), false),
+        None => (byte * group..(byte + 1) * group, true),
+    };
+    if stored.start >= codec.tile().elements() {
+        return None;
+    }
+    let (rows, cols) = (codec.tile().rows(), codec.tile().cols());
+    let slots = (0..rows * cols).filter(|p| stored.contains(&codec.slot(p / cols, p % cols)));
+    Some((slots.collect(), shared))
 }
