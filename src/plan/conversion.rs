@@ -44,6 +44,14 @@ impl Endpoint {
         })
     }
 
+    /// The same destination for numbers of this source: what lies in bfloat16 is packed as from such registers.
+    pub(crate) fn packed_from(mut self, source: &Endpoint) -> Endpoint {
+        if source.number == Some(Number::Bf16) {
+            self.codec = self.codec.map(BlockCodec::with_bf16_registers);
+        }
+        self
+    }
+
     /// Bytes of all buffers; [`Endpoint::new`] has seen that the machine can address them.
     pub(crate) fn bytes(&self) -> usize {
         self.space.total_bytes() as usize
@@ -54,7 +62,7 @@ impl Endpoint {
 fn codec(layout: &Layout, options: &Options) -> Result<Option<BlockCodec>> {
     let (Format::Block(block), Some(tile)) = (layout.format(), layout.tile()) else { return Ok(None) };
     let Options { rounding, search, compat_unpack, .. } = *options;
-    let options = BlockOptions { rounding, search, compat_unpack, ..BlockOptions::default() };
+    let options = BlockOptions { rounding, search, decoding: compat_unpack, ..BlockOptions::default() };
     tile.codec(block, options).map(Some)
 }
 

@@ -19,7 +19,7 @@ mod mutations;
 use kernels::Kernels;
 
 pub(crate) use conversion::{Conversion, Endpoint, Op, OutOfRange, fill};
-pub use request::{Isa, Options, Rounding, Sen169, Store};
+pub use request::{Decoding, Isa, Options, Rounding, Sen169, Store};
 pub(crate) use verify::Verified;
 
 use crate::error::{Error, Result};
@@ -65,11 +65,11 @@ impl Plan {
         }
         dst.check_destination()?;
         let source = Endpoint::new(src, &options.of_source())?;
-        let target = Endpoint::new(dst, options)?;
+        let target = Endpoint::new(dst, options)?.packed_from(&source);
         let op = Op::new(&source, &target, options)?;
         let kernels = kernels_for(options.isa)?;
         let streams = match options.store {
-            Store::Auto => kernels.stores_past_caches() && target.space.total_bytes() >= STREAMED,
+            Store::Auto => kernels.has_non_temporal_stores() && target.space.total_bytes() >= STREAMED,
             Store::Cached => false,
             Store::Streamed => true,
         };

@@ -1,6 +1,6 @@
 //! What a caller may choose about a conversion.
 
-pub use kernels::{Isa, Rounding};
+pub use kernels::{Decoding, Isa, Rounding};
 
 /// Choices that change bytes, and two that do not: the instruction set, and how bytes are stored.
 ///
@@ -19,8 +19,8 @@ pub struct Options {
     pub rounding: Rounding,
     /// Whether block floats try the next lower shared exponent and keep the better one.
     pub search: bool,
-    /// Whether block floats decode with the device library's quirks instead of exactly.
-    pub compat_unpack: bool,
+    /// How block floats decode: exactly, or as the device's library or the device itself does.
+    pub compat_unpack: Decoding,
     /// How Spyre's 16-bit float treats its edges.
     pub sen169: Sen169,
     /// Whether an integer that its destination cannot hold becomes the nearest one that it can, instead of an error.
@@ -43,7 +43,7 @@ impl Options {
     }
 
     /// The same options with another [`Options::compat_unpack`].
-    pub fn with_compat_unpack(self, compat_unpack: bool) -> Options {
+    pub fn with_compat_unpack(self, compat_unpack: Decoding) -> Options {
         Options { compat_unpack, ..self }
     }
 

@@ -4,6 +4,8 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
+use kernels::Destination;
+
 use super::clip::{Chunk, linear};
 use super::destination::{MAX_TASKS, Split, writable, written};
 use super::reads::reads;
@@ -171,10 +173,10 @@ impl Plan {
 
     /// Writes a chunk of the destination to `out`; the first value of it that its destination cannot hold.
     fn run(&self, source: &[u8], chunk: Chunk, out: &mut [MaybeUninit<u8>]) -> Option<OutOfRange> {
-        let out_of_range = Task::new(self, source, out).run(chunk);
         if self.streams {
-            self.kernels.fence();
+            self.kernels.non_temporal(out, |out| Task::new(self, source, out).run(chunk))
+        } else {
+            Task::new(self, source, &mut Destination::cached(out)).run(chunk)
         }
-        out_of_range
     }
 }

@@ -25,7 +25,8 @@ pub fn reference(src: &Layout, dst: &Layout, options: &Options, source: &[u8]) -
         return Err(Error::value("shape", format!("{:?}", src.shape()), format!("{:?}", dst.shape())));
     }
     dst.check_destination()?;
-    let (from, to) = (Endpoint::new(src, &options.of_source())?, Endpoint::new(dst, options)?);
+    let from = Endpoint::new(src, &options.of_source())?;
+    let to = Endpoint::new(dst, options)?.packed_from(&from);
     let op = Op::new(&from, &to, options)?;
     let (fill, pad) = fill(&to, dst.fill())?;
 

@@ -1,6 +1,6 @@
 //! A task: one range of the destination that is written alone, nest by nest and block by block.
 
-use std::mem::MaybeUninit;
+use kernels::Destination;
 
 use super::assembly::{Assembly, Block};
 use super::clip::{Chunk, View, advance, clip, linear};
@@ -9,17 +9,17 @@ use crate::plan::ir::{Leaf, MAX_LOOPS, ScheduledNest};
 use crate::plan::{OutOfRange, Plan};
 
 /// One range of the destination that is written alone.
-pub(super) struct Task<'a> {
+pub(super) struct Task<'a, 'd> {
     pub(super) plan: &'a Plan,
     pub(super) source: &'a [u8],
-    pub(super) out: &'a mut [MaybeUninit<u8>],
+    pub(super) out: &'a mut Destination<'d>,
     /// What is assembled before it is written.
     pub(super) block: Option<Block>,
     pub(super) scratch: Scratch,
 }
 
-impl<'a> Task<'a> {
-    pub(super) fn new(plan: &'a Plan, source: &'a [u8], out: &'a mut [MaybeUninit<u8>]) -> Task<'a> {
+impl<'a, 'd> Task<'a, 'd> {
+    pub(super) fn new(plan: &'a Plan, source: &'a [u8], out: &'a mut Destination<'d>) -> Task<'a, 'd> {
         Task { plan, source, out, block: None, scratch: Scratch::default() }
     }
 
@@ -35,7 +35,7 @@ impl<'a> Task<'a> {
             }
             if stretch.gap > 0 {
                 let to = at + (stretch.hi - stretch.lo) as usize;
-                plan.kernels.fill(&[0], self.out, to, 1, 0, stretch.gap);
+                plan.kernels.fill(&[0], self.out.bytes(), to, 1, 0, stretch.gap);
             }
         }
         self.scratch.out_of_range
@@ -107,7 +107,7 @@ impl<'a> Task<'a> {
         let len = nest.schedule.cols.map_or(1, |c| size[c] as usize) * self.plan.dst.block_bytes;
         let rows = nest.schedule.rows.map_or(1, |r| size[r] as usize);
         let step = nest.schedule.rows.map_or(0, |r| linear(self.plan, nest.loops[r].step) as isize);
-        self.plan.kernels.fill(&self.plan.fill, self.out, to, rows, step, len);
+        self.plan.kernels.fill(&self.plan.fill, self.out.bytes(), to, rows, step, len);
     }
 }
 
@@ -131,7 +131,7 @@ mod tests {
         let source: Vec<u8> = (1..=15).collect();
         let mut out = [0xFF; 64];
         let chunk = Chunk::new(&plan, &(32..96)).unwrap();
-        assert_eq!(Task::new(&plan, &source, writable(&mut out)).run(chunk), None);
+        assert_eq!(Task::new(&plan, &source, &mut Destination::cached(writable(&mut out))).run(chunk), None);
         assert_eq!(out[..5], [6, 7, 8, 9, 10]);
         assert_eq!(out[32..37], [11, 12, 13, 14, 15]);
         assert!(out[5..32].iter().chain(&out[37..]).all(|&byte| byte == 0));

@@ -80,85 +80,35 @@ impl Affine {
     }
 }
 
-/// A piecewise affine map, with what finding a coordinate needs.
-#[derive(Debug)]
-pub(super) struct Map {
-    nodes: Vec<Node>,
-    len: i64,
-}
-
-#[derive(Debug)]
-enum Node {
-    Run {
-        step: i64,
-    },
-    Loop {
-        step: i64,
-        body: usize,
-        len: i64,
-    },
-    /// Where each part begins, in coordinates and in values.
-    Seq(Vec<(i64, i64, usize)>),
-}
-
-impl Map {
-    pub(super) fn new<'p>(places: &'p Piecewise<1>) -> Map {
-        let mut nodes = vec![Node::Run { step: 0 }];
-        let mut open = vec![(0, places)];
-        while let Some((which, node)) = open.pop() {
-            let mut child = |part: &'p Piecewise<1>| {
-                nodes.push(Node::Run { step: 0 });
-                open.push((nodes.len() - 1, part));
-                nodes.len() - 1
-            };
-            let made = match node {
-                Piecewise::Run { step: [step], .. } => Node::Run { step: *step },
-                Piecewise::Loop { step: [step], body, .. } => {
-                    Node::Loop { step: *step, body: child(body), len: body.len() as i64 }
-                }
-                Piecewise::Seq(parts) => {
-                    let mut begin = 0;
-                    let part = |(at, part): &'p ([i64; 1], Piecewise<1>)| {
-                        begin += part.len() as i64;
-                        (begin - part.len() as i64, at[0], child(part))
-                    };
-                    Node::Seq(parts.iter().map(part).collect())
-                }
-            };
-            nodes[which] = made;
-        }
-        Map { nodes, len: places.len() as i64 }
+/// The value of a map at an affine coordinate.
+pub(super) fn follow(map: &Piecewise<1>, mut coordinate: Affine, counts: &[u64]) -> Result<Affine, Break> {
+    let (mut map, mut len) = (map, map.len() as i64);
+    if let Some(broken) = coordinate.leaves(counts, 0, len) {
+        return Err(broken);
     }
-
-    /// The value at an affine coordinate.
-    pub(super) fn follow(&self, mut coordinate: Affine, counts: &[u64]) -> Result<Affine, Break> {
-        if let Some(broken) = coordinate.leaves(counts, 0, self.len) {
-            return Err(broken);
-        }
-        let mut value = Affine::zero(counts.len());
-        let (mut node, mut len) = (0, self.len);
-        loop {
-            match &self.nodes[node] {
-                Node::Run { step } => {
-                    value.add(&coordinate, *step);
-                    return Ok(value);
+    let mut value = Affine::zero(counts.len());
+    loop {
+        match map {
+            Piecewise::Run { step: [step], .. } => {
+                value.add(&coordinate, *step);
+                return Ok(value);
+            }
+            Piecewise::Loop { step: [step], period, body, .. } => {
+                len = *period as i64;
+                let (iteration, inside) = coordinate.divide(len, counts)?;
+                value.add(&iteration, *step);
+                (map, coordinate) = (body, inside);
+            }
+            Piecewise::Seq(parts) => {
+                let which = parts.partition_point(|p| p.begin as i64 <= coordinate.at) - 1;
+                let begin = parts[which].begin as i64;
+                let end = parts.get(which + 1).map_or(len, |p| p.begin as i64);
+                if let Some(broken) = coordinate.leaves(counts, begin, end) {
+                    return Err(broken);
                 }
-                Node::Loop { step, body, len: of_body } => {
-                    let (iteration, inside) = coordinate.divide(*of_body, counts)?;
-                    value.add(&iteration, *step);
-                    (node, coordinate, len) = (*body, inside, *of_body);
-                }
-                Node::Seq(parts) => {
-                    let which = parts.partition_point(|p| p.0 <= coordinate.at) - 1;
-                    let (begin, at, part) = parts[which];
-                    let end = parts.get(which + 1).map_or(len, |p| p.0);
-                    if let Some(broken) = coordinate.leaves(counts, begin, end) {
-                        return Err(broken);
-                    }
-                    coordinate.at -= begin;
-                    value.at += at;
-                    (node, len) = (part, end - begin);
-                }
+                coordinate.at -= begin;
+                value.at += parts[which].at[0];
+                (map, len) = (&parts[which].map, end - begin);
             }
         }
     }
@@ -167,6 +117,7 @@ impl Map {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::piecewise::Part;
 
     fn affine(at: i64, steps: &[i64]) -> Affine {
         Affine { at, steps: steps.to_vec() }
@@ -189,16 +140,16 @@ mod tests {
     #[test]
     fn maps_are_followed_or_break_where_they_do() {
         // Ten coordinates on cells 0.., ten on 100.. by twos, and so again, 1000 cells on.
-        let parts = vec![([0], Piecewise::run(10, [1])), ([100], Piecewise::run(10, [2]))];
-        let places = Piecewise::Loop { n: 2, step: [1000], body: Box::new(Piecewise::Seq(parts)) };
-        let map = Map::new(&places);
-        assert_eq!(map.follow(affine(10, &[20, 1]), &[2, 10]).unwrap(), affine(100, &[1000, 2]));
-        let broken = map.follow(affine(4, &[1]), &[9]).unwrap_err();
+        let part = |begin, at, step| Part { begin, at: [at], map: Piecewise::run(10, [step]) };
+        let body = Box::new(Piecewise::Seq(vec![part(0, 0, 1), part(10, 100, 2)]));
+        let map = Piecewise::Loop { n: 2, step: [1000], period: 20, body };
+        assert_eq!(follow(&map, affine(10, &[20, 1]), &[2, 10]).unwrap(), affine(100, &[1000, 2]));
+        let broken = follow(&map, affine(4, &[1]), &[9]).unwrap_err();
         assert_eq!(broken, Break { which: 0, at: 6 });
         // No coordinate at all.
-        assert_eq!(map.follow(affine(40, &[]), &[]).unwrap_err().at, 0);
+        assert_eq!(follow(&map, affine(40, &[]), &[]).unwrap_err().at, 0);
         for u in 0..40 {
-            assert_eq!(map.follow(affine(u, &[]), &[]).unwrap().at, places.eval(u as u64)[0]);
+            assert_eq!(follow(&map, affine(u, &[]), &[]).unwrap().at, map.eval(u as u64)[0]);
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The two layouts of V5: back from an address to the index, and forward from affine indices to affine addresses.
 
 use super::Address;
-use super::affine::{Affine, Break, Map};
+use super::affine::{Affine, Break, follow};
 use crate::layout::Layout;
+use crate::layout::inverse::Inverse;
+use crate::layout::piecewise::Piecewise;
 
 /// One digit of an address: `n` values, and how far one more value goes.
 #[derive(Debug, Clone, Copy)]
@@ -13,37 +15,37 @@ struct Digit {
 }
 
 /// An axis as its family states it.
-struct Axis {
-    places: Map,
+struct Axis<'a> {
+    places: &'a Piecewise<1>,
     first: i64,
     /// The digits of a cell, outermost first; joined where one goes on where another ends.
     digits: Vec<Digit>,
 }
 
-impl Axis {
-    fn all(layout: &Layout) -> Vec<Axis> {
-        let axis = |axis: &crate::layout::axis::Axis| {
+impl Axis<'_> {
+    fn all(layout: &Layout) -> Vec<Axis<'_>> {
+        let mut all = Vec::with_capacity(layout.axes.len());
+        for axis in &layout.axes {
             let mut digits: Vec<Digit> = Vec::with_capacity(axis.cells.len());
             for level in axis.cells.iter().filter(|l| l.n != 1) {
                 let digit =
                     Digit { n: level.n as i64, bytes: layout.linear(level.step), slot: level.step[2] };
+                let goes_on = |outer: &Digit| {
+                    (outer.bytes, outer.slot) == (digit.bytes * digit.n, digit.slot * digit.n)
+                };
                 match digits.last_mut() {
-                    Some(outer)
-                        if outer.bytes == digit.bytes * digit.n && outer.slot == digit.slot * digit.n =>
-                    {
-                        *outer = Digit { n: outer.n * digit.n, ..digit };
-                    }
+                    Some(outer) if goes_on(outer) => *outer = Digit { n: outer.n * digit.n, ..digit },
                     _ => digits.push(digit),
                 }
             }
-            Axis { places: Map::new(&axis.places), first: axis.first, digits }
-        };
-        layout.axes.iter().map(axis).collect()
+            all.push(Axis { places: &axis.places, first: axis.first, digits });
+        }
+        all
     }
 
     /// Adds the address of an affine coordinate.
     fn follow(&self, coordinate: &Affine, counts: &[u64], to: &mut Address) -> Result<(), Break> {
-        let mut cell = self.places.follow(coordinate.clone(), counts)?;
+        let mut cell = follow(self.places, coordinate.clone(), counts)?;
         cell.at += self.first;
         let mut weight: i64 = self.digits.iter().map(|d| d.n).product();
         for digit in &self.digits {
@@ -58,7 +60,12 @@ impl Axis {
 }
 
 /// The sum of the addresses of all axes.
-fn address(layout: &Layout, axes: &[Axis], coordinates: &[Affine], counts: &[u64]) -> Result<Address, Break> {
+fn address(
+    layout: &Layout,
+    axes: &[Axis<'_>],
+    coordinates: &[Affine],
+    counts: &[u64],
+) -> Result<Address, Break> {
     let mut to = Address { bytes: Affine::zero(counts.len()), slot: Affine::zero(counts.len()) };
     to.bytes.at = layout.offset;
     for (axis, coordinate) in axes.iter().zip(coordinates) {
@@ -70,7 +77,7 @@ fn address(layout: &Layout, axes: &[Axis], coordinates: &[Affine], counts: &[u64
 /// Where elements are read.
 pub(super) struct Source<'a> {
     pub(super) layout: &'a Layout,
-    axes: Vec<Axis>,
+    axes: Vec<Axis<'a>>,
 }
 
 impl<'a> Source<'a> {
@@ -100,7 +107,8 @@ enum Counts {
 /// Where elements are written.
 pub(super) struct Destination<'a> {
     pub(super) layout: &'a Layout,
-    axes: Vec<Axis>,
+    axes: Vec<Axis<'a>>,
+    inverses: Vec<Inverse>,
     /// The digits that move bytes, and those that move slots, each from the greatest step to the least.
     bytes: Vec<(Digit, Counts)>,
     slots: Vec<(Digit, Counts)>,
@@ -132,7 +140,8 @@ impl<'a> Destination<'a> {
         let (mut slots, mut bytes): (Vec<_>, Vec<_>) = bytes.into_iter().partition(|(d, _)| d.slot != 0);
         bytes.sort_by_key(|(d, _)| std::cmp::Reverse(d.bytes));
         slots.sort_by_key(|(d, _)| std::cmp::Reverse(d.slot));
-        Destination { layout, axes: Axis::all(layout), bytes, slots }
+        let inverses = layout.axes.iter().map(|axis| axis.inverse()).collect();
+        Destination { layout, axes: Axis::all(layout), inverses, bytes, slots }
     }
 
     pub(super) fn has_slots(&self) -> bool {
@@ -146,7 +155,7 @@ impl<'a> Destination<'a> {
         let mut here = vec![0; axes + replicas];
         self.cells(at, &mut here)?;
         let coordinate = |axis: usize, cell: i64| -> Option<i64> {
-            i64::try_from(self.layout.axes[axis].coordinate(cell)?).ok()
+            i64::try_from(self.inverses[axis].coordinate(cell - self.axes[axis].first)?).ok()
         };
         let mut found: Vec<Affine> = vec![Affine::zero(counts.len()); axes + replicas];
         for (i, affine) in found.iter_mut().enumerate() {
