@@ -104,7 +104,7 @@ fn memory(len: u64) -> Result<AlignedBuffer> {
     let buffer = usize::try_from(len).ok().and_then(|len| AlignedBuffer::new(len).ok());
     buffer.ok_or_else(|| {
         let what = format!("there is no room for a result of {len} bytes");
-        Error::Io { path: "memory".to_owned(), what }.into()
+        Error::file("memory", std::io::ErrorKind::OutOfMemory, what).into()
     })
 }
 

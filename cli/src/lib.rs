@@ -78,5 +78,5 @@ fn print(text: &str) -> Result<()> {
     stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush())
-        .map_err(|e| Failure::from(tilewright::Error::Io { path: "stdout".to_owned(), what: e.to_string() }))
+        .map_err(|e| Failure::from(tilewright::Error::io("stdout", "cannot write it", e)))
 }

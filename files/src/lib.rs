@@ -12,11 +12,12 @@ mod source;
 use std::borrow::Cow;
 
 pub use output::Output;
-pub use source::Source;
+pub use source::{Source, read_text};
 
 use tilewright::dtype::DType;
 use tilewright::error::{Error, Result};
 use tilewright::family::Tensor;
+use tilewright::family::host::strided::row_major;
 
 /// In which order the elements of a dense array follow one another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,25 +30,14 @@ pub enum Order {
 
 impl Order {
     /// Strides in elements of a dense array of `shape` in this order.
-    ///
-    /// # Errors
-    /// [`Error::Overflow`] where a stride leaves the 63 bits of an offset.
-    pub fn strides(self, shape: &[u64]) -> Result<Vec<u64>> {
-        let mut strides = vec![1; shape.len()];
-        let mut step: u64 = 1;
-        let mut place = |d: usize| {
-            strides[d] = step;
-            step = step
-                .checked_mul(shape[d].max(1))
-                .filter(|&s| s <= i64::MAX as u64)
-                .ok_or_else(|| Error::overflow("the element count of the array"))?;
-            Ok(())
-        };
-        match self {
-            Order::RowMajor => (0..shape.len()).rev().try_for_each(&mut place)?,
-            Order::ColumnMajor => (0..shape.len()).try_for_each(&mut place)?,
+    pub fn strides(self, shape: &[u64]) -> Vec<i64> {
+        if self == Order::RowMajor {
+            return row_major(shape);
         }
-        Ok(strides)
+        let reversed: Vec<u64> = shape.iter().rev().copied().collect();
+        let mut strides = row_major(&reversed);
+        strides.reverse();
+        strides
     }
 }
 
@@ -78,12 +68,7 @@ pub fn byte_len(shape: &[u64], dtype: DType) -> Result<u64> {
         .ok_or_else(|| Error::overflow(format!("the size of a {shape:?} array of {dtype}")))
 }
 
-/// [`Error::Io`] of the file called `name`.
+/// [`Error::Io`] of a file called `name` whose content is wrong.
 fn damaged(name: &str, what: impl Into<String>) -> Error {
-    Error::Io { path: name.to_owned(), what: what.into() }
-}
-
-/// An [`std::io::Error`] as [`Error::Io`].
-pub fn failed(path: &std::path::Path, doing: &str, error: &std::io::Error) -> Error {
-    Error::Io { path: path.display().to_string(), what: format!("{doing}: {error}") }
+    Error::file(name, std::io::ErrorKind::InvalidData, what)
 }

@@ -31,9 +31,21 @@ pub trait Family: fmt::Display {
     }
 }
 
-/// Any layout text.
+/// A descriptor of any family.
 ///
-/// It prints as a text that parses to an equal descriptor.
+/// It is parsed from a text, or made from a descriptor of its own family, and prints as a text that parses to an equal
+/// descriptor.
+///
+/// ```
+/// use tilewright::family::host::strided::Memref;
+/// use tilewright::{DType, Descriptor, Placement, Tensor};
+///
+/// let columns: Descriptor = Memref::new([53, 63], DType::F32).with_strides([1, 53]).into();
+/// assert_eq!(columns.to_string(), "memref<53x63xf32, strided<[1, 53], offset: 0>>");
+/// let layout = columns.layout(&Tensor::new([53, 63], DType::F32), &Placement::default())?;
+/// assert_eq!(layout.total_bytes(), 53 * 63 * 4);
+/// # Ok::<(), tilewright::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Descriptor {
@@ -101,4 +113,29 @@ impl Descriptor {
         }
         Ok(layout)
     }
+}
+
+/// A descriptor from that of one family.
+macro_rules! from_family {
+    ($($variant:ident($family:ty)),* $(,)?) => {
+        $(
+            impl From<$family> for Descriptor {
+                fn from(descriptor: $family) -> Descriptor {
+                    Descriptor::$variant(descriptor)
+                }
+            }
+        )*
+    };
+}
+
+from_family! {
+    Memref(host::strided::Memref),
+    Mx(host::mx::MxArray),
+    Metal(tenstorrent::metal::MetalLayout),
+    MetalConstructor(tenstorrent::metal::MetalConstructor),
+    MetalCurrent(tenstorrent::metal::MetalCurrent),
+    Ttnn(tenstorrent::ttnn::Ttnn),
+    Spyre(spyre::SpyreLayout),
+    Tuple(loops::ThreeTuple),
+    Dci(loops::Dci),
 }

@@ -12,12 +12,26 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 
 /// The logical tensor that a descriptor is applied to.
+///
+/// ```
+/// use tilewright::{DType, Tensor};
+///
+/// let tensor = Tensor::new([2, 3, 4], DType::Bf16);
+/// assert_eq!((tensor.shape.len(), tensor.dtype.size()), (3, 2));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Tensor {
     /// Logical shape, outermost dimension first; empty for a scalar.
     pub shape: Vec<u64>,
     /// Logical element type.
     pub dtype: DType,
+}
+
+impl Tensor {
+    /// A tensor of `shape`, outermost dimension first.
+    pub fn new(shape: impl Into<Vec<u64>>, dtype: DType) -> Tensor {
+        Tensor { shape: shape.into(), dtype }
+    }
 }
 
 /// The most dimensions that any shape, grid, map or nest may have.
@@ -63,7 +77,19 @@ pub(crate) fn join(sizes: &[u64]) -> String {
     sizes.iter().map(u64::to_string).collect::<Vec<_>>().join("x")
 }
 
-/// What a descriptor is applied with, besides the tensor.
+/// What a descriptor is applied with, besides the tensor; nothing by default.
+///
+/// ```
+/// use tilewright::family::tenstorrent::mesh::Mapper;
+/// use tilewright::{DType, Descriptor, Placement, Tensor};
+///
+/// let mesh: Mapper = "ShardTensorToMesh(mesh_shape=(1, 2), dim=0)".parse()?;
+/// let part: Descriptor = "memref<32x64xf32>".parse()?;
+/// let placement = Placement { mesh: Some(&mesh), ..Placement::default() };
+/// let layout = part.layout(&Tensor::new([64, 64], DType::F32), &placement)?;
+/// assert_eq!((layout.buffers(), layout.buffer_bytes()), (2, 32 * 64 * 4));
+/// # Ok::<(), tilewright::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Placement<'a> {
     /// The device whose cores the grid of a metal layout is placed on.
