@@ -14,8 +14,9 @@ use tilewright_files::{HostArray, Order, Output, Source, npy};
 use super::arguments::{ConvertArgs, LayoutArgs};
 use super::engine::{Choices, Job, Texts};
 use super::failure::{Failure, Result};
+use super::input;
 use super::progress::Stage;
-use super::{input, print, warn};
+use super::streams::{print, warn};
 
 /// Where the built-in tensor goes when nobody says.
 const BUILT_IN_LAYOUT: &str = "ttnn(dtype=bfloat8_b, layout=TILE)";

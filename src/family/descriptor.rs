@@ -1,35 +1,11 @@
-//! Any layout descriptor, and what every family of them can do.
+//! Any descriptor.
 
-use std::fmt;
-
+use super::contract::{Family, Placement};
+use super::tensor::Tensor;
 use super::tenstorrent::mesh::Uneven;
-use super::{Placement, Tensor, host, loops, spyre, tenstorrent};
+use super::{host, loops, spyre, tenstorrent};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
-
-/// What a descriptor of any family can do.
-///
-/// It prints as a text that parses to an equal descriptor.
-pub trait Family: fmt::Display {
-    /// Checks what can be said without the tensor.
-    ///
-    /// # Errors
-    /// [`Error::Value`] that names the part.
-    fn validate(&self) -> Result<()>;
-
-    /// The layout of a tensor on one device, by this descriptor.
-    ///
-    /// The mesh of the placement is not looked at: [`Descriptor::layout`] is for that.
-    ///
-    /// # Errors
-    /// Where the descriptor is for another tensor, does not follow from its own rules, or has no layout.
-    fn to_layout(&self, tensor: &Tensor, placement: &Placement<'_>) -> Result<Layout>;
-
-    /// Whether the layout has a grid that [`Placement::device`] places on cores.
-    fn has_grid(&self) -> bool {
-        false
-    }
-}
 
 /// A descriptor of any family.
 ///
