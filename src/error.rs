@@ -19,6 +19,15 @@ pub const MAX_SENTENCE: usize = 1024;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What went wrong, with the numbers that say how to mend it.
+///
+/// ```
+/// use tilewright::{Descriptor, Error};
+///
+/// let error = "ttnn(dtype=bfloat9_b, layout=TILE)".parse::<Descriptor>().unwrap_err();
+/// assert_eq!(error.to_string(), "`bfloat9_b` is not a dtype: did you mean `bfloat8_b`?");
+/// let Error::Text { excerpt, .. } = error else { unreachable!() };
+/// assert_eq!((excerpt.line, excerpt.column), (1, 12));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

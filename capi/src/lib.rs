@@ -449,15 +449,12 @@ mod tests {
 
     #[test]
     fn a_plan_that_is_retired_is_none() {
-        let dense = tilewright::Descriptor::from(tilewright::family::host::strided::Memref::new(
-            [4],
-            tilewright::DType::F32,
-        ));
         let tensor = tilewright::Tensor::new([4], tilewright::DType::F32);
+        let dense = tilewright::Descriptor::from(tilewright::family::host::strided::Memref::of(&tensor));
         let layout = || dense.layout(&tensor, &tilewright::Placement::default()).unwrap();
         let plan = Plan::compile(&layout(), &layout(), &tilewright::Options::default()).unwrap();
-        let inner_of = Inner { plan, source: layout(), destination: layout(), warnings: vec![] };
-        let mut handle = Handle { mark: PLAN, inner: inner_of };
+        let known = Inner { plan, source: layout(), destination: layout(), warnings: vec![] };
+        let mut handle = Handle { mark: PLAN, inner: known };
         let at = &raw mut handle;
         // SAFETY: a plan of this test, which outlives its use.
         let known = || unsafe { inner(at.cast::<tw_plan>()).is_ok() };

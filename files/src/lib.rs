@@ -3,6 +3,25 @@
 //! Readers ask a [`Source`] for the ranges they need, never copy what they can borrow, and trust no number that they
 //! have not compared with the length of the file. A damaged file is [`Error::Io`]; a request that does not suit a
 //! sound file (another dtype, a missing tensor) is [`Error::Value`].
+//!
+//! ```
+//! use tilewright::{DType, Tensor};
+//! use tilewright_files::{Order, Output, Source, npy};
+//!
+//! # let directory = tempfile::tempdir().unwrap();
+//! # let path = directory.path().join("ramp.npy");
+//! let tensor = Tensor::new([2, 2], DType::U8);
+//! let header = npy::header(&tensor, Order::RowMajor);
+//! let mut output = Output::create(&path, header.len() as u64 + 4)?;
+//! output.write(&header)?;
+//! output.write(&[1, 2, 3, 4])?;
+//! output.commit()?;
+//!
+//! let source = Source::open(&path)?;
+//! let array = npy::read(&source, None)?;
+//! assert_eq!((array.tensor, array.bytes.as_ref()), (tensor, &[1, 2, 3, 4][..]));
+//! # Ok::<(), tilewright::Error>(())
+//! ```
 
 pub mod npy;
 mod output;
