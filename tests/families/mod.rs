@@ -109,7 +109,7 @@ pub(crate) const FAMILIES: [(&str, Draw); 8] = [
 
 /// Dense, row-major.
 pub(crate) fn dense(tensor: &Tensor) -> Layout {
-    let dense = Memref::of(&tensor);
+    let dense = Memref::of(tensor);
     dense.to_layout(tensor, &Placement::default()).unwrap()
 }
 
