@@ -4,6 +4,8 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
+use kernels::Destination;
+
 use super::job::Job;
 use super::memory::{Split, writable, written};
 use super::threads::Executor;
@@ -159,10 +161,10 @@ impl Plan {
     /// Writes the bytes of the destination from `begin` on that `out` has room for; the first value of them that
     /// does not fit.
     fn run(&self, source: &[u8], begin: usize, out: &mut [MaybeUninit<u8>]) -> Option<Misfit> {
-        let misfit = Job::new(self, source, out).run(begin);
         if self.streams {
-            self.kernels.fence();
+            self.kernels.non_temporal(out, |out| Job::new(self, source, out).run(begin))
+        } else {
+            Job::new(self, source, &mut Destination::cached(out)).run(begin)
         }
-        misfit
     }
 }
