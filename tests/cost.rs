@@ -30,7 +30,7 @@ fn large_weights_are_few_nests() {
                 format!("SpyreTensorLayout(({dims}), torch.bfloat16)"),
             ];
             let tensor = Tensor { shape: shape.to_vec(), dtype: DType::Bf16 };
-            let memref = Memref { shape: shape.to_vec(), dtype: DType::Bf16, strides: None, offset: 0 };
+            let memref = Memref::new(shape, DType::Bf16);
             let host = memref.to_layout(&tensor, &Placement::default()).unwrap();
             for text in texts {
                 let placement = Placement { mesh: mapper, ..Placement::default() };

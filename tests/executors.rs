@@ -16,7 +16,11 @@ use tilewright::run::{Executor, interpret, reference};
 use tilewright::{DType, Error, Format, Layout, Options, Plan};
 
 fn memref(shape: &[u64], dtype: DType, strides: Option<Vec<i64>>, offset: i64) -> Memref {
-    Memref { shape: shape.to_vec(), dtype, strides, offset }
+    let dense = Memref::new(shape, dtype).with_offset(offset);
+    match strides {
+        Some(strides) => dense.with_strides(strides),
+        None => dense,
+    }
 }
 
 /// What random layouts are drawn from.

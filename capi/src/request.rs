@@ -155,8 +155,7 @@ unsafe fn layout(
 
 /// A row-major host array.
 fn host(tensor: &Tensor) -> Descriptor {
-    let Tensor { shape, dtype } = tensor.clone();
-    Descriptor::Memref(Memref { shape, dtype, strides: None, offset: 0 })
+    Memref::of(tensor).into()
 }
 
 /// # Safety
@@ -170,8 +169,8 @@ unsafe fn strided(at: *const tw_strided, tensor: &Tensor) -> Result<Descriptor> 
     };
     // SAFETY: as above.
     let strides = unsafe { bounded(given.strides, given.rank, MAX_RANK, "strided->strides") }?;
-    let strides = if given.strides.is_null() { None } else { Some(strides.to_vec()) };
-    Ok(Descriptor::Memref(Memref { shape: tensor.shape.clone(), dtype, strides, offset: given.offset }))
+    let dense = Memref::new(tensor.shape.as_slice(), dtype).with_offset(given.offset);
+    Ok(if given.strides.is_null() { dense } else { dense.with_strides(strides) }.into())
 }
 
 /// # Safety

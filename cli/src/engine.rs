@@ -52,7 +52,7 @@ impl Texts {
         };
         let to = match to {
             Some(to) => to,
-            None if mesh.is_some() => dense(&part, Order::RowMajor)?,
+            None if mesh.is_some() => dense(&part, Order::RowMajor),
             None => return Err(Failure::usage("--to", "none", "the layout of the result")),
         };
         Ok(Texts { tensor: tensor.clone(), part, to, from, device, mesh, warnings })
@@ -68,7 +68,7 @@ impl Texts {
     /// The layout of the source; `order` is that of a dense one.
     fn source(&self, order: Order) -> Result<Layout> {
         let Some(from) = &self.from else {
-            return Ok(dense(&self.tensor, order)?.layout(&self.tensor, &Placement::default())?);
+            return Ok(dense(&self.tensor, order).layout(&self.tensor, &Placement::default())?);
         };
         let device = self.device.as_ref().filter(|_| self.device_is_of_source());
         Ok(from.layout(&self.tensor, &Placement { device, ..Placement::default() })?)
@@ -80,32 +80,23 @@ impl Texts {
     }
 
     /// The order of the result's elements, if it is one dense host array.
-    fn order(&self) -> Result<Option<Order>> {
-        let Descriptor::Memref(Memref { shape, strides, offset: 0, .. }) = &self.to else { return Ok(None) };
+    fn order(&self) -> Option<Order> {
+        let Descriptor::Memref(Memref { shape, strides, offset: 0, .. }) = &self.to else { return None };
         if self.mesh.is_some() {
-            return Ok(None);
+            return None;
         }
-        let Some(strides) = strides else { return Ok(Some(Order::RowMajor)) };
-        for order in [Order::RowMajor, Order::ColumnMajor] {
-            if order.strides(shape)?.iter().map(|&stride| stride as i64).eq(strides.iter().copied()) {
-                return Ok(Some(order));
-            }
-        }
-        Ok(None)
+        let Some(strides) = strides else { return Some(Order::RowMajor) };
+        [Order::RowMajor, Order::ColumnMajor].into_iter().find(|order| order.strides(shape) == *strides)
     }
 }
 
 /// A dense host array.
-fn dense(tensor: &Tensor, order: Order) -> Result<Descriptor> {
-    let strides = match order {
-        Order::RowMajor => None,
-        Order::ColumnMajor => {
-            let strides = order.strides(&tensor.shape)?;
-            Some(strides.iter().map(|&stride| stride as i64).collect())
-        }
-    };
-    let Tensor { shape, dtype } = tensor.clone();
-    Ok(Descriptor::Memref(Memref { shape, dtype, strides, offset: 0 }))
+fn dense(tensor: &Tensor, order: Order) -> Descriptor {
+    let array = Memref::of(tensor);
+    match order {
+        Order::RowMajor => array.into(),
+        Order::ColumnMajor => array.with_strides(order.strides(&tensor.shape)).into(),
+    }
 }
 
 /// Choices that change bytes, and the instruction set, which does not.
@@ -153,7 +144,7 @@ impl Job {
             })
             .with_isa(choices.isa);
         let plan = Plan::compile(&source, &layout, &options)?;
-        let order = texts.order()?;
+        let order = texts.order();
         Ok(Job { texts, layout, plan, source, order })
     }
 

@@ -317,7 +317,7 @@ fn in_process(case: &Case) -> Result<Vec<(String, Vec<u8>)>, Error> {
         }
     };
     let tensor = &array.tensor;
-    let dense = Memref { shape: tensor.shape.clone(), dtype: tensor.dtype, strides: None, offset: 0 };
+    let dense = Memref::of(tensor);
     let dense = dense.to_layout(tensor, &Placement::default())?;
     let device: Option<Device> = option("--device").map(str::parse).transpose()?;
     let mesh: Option<Mapper> = option("--mesh").map(str::parse).transpose()?;

@@ -307,8 +307,7 @@ impl Plan {
             return Ok(view.plan.clone());
         }
         let compile = || {
-            let Tensor { shape, dtype } = self.tensor.clone();
-            let memref = Memref { shape, dtype, strides: Some(strides.clone()), offset };
+            let memref = Memref::of(&self.tensor).with_strides(strides.as_slice()).with_offset(offset);
             let source = memref.to_layout(&self.tensor, &Placement::default())?;
             tilewright::Plan::compile(&source, &self.destination, &self.options)
         };
@@ -349,8 +348,7 @@ fn tensor(
 
 /// A dense host array.
 fn dense(tensor: &Tensor) -> Descriptor {
-    let Tensor { shape, dtype } = tensor.clone();
-    Descriptor::Memref(Memref { shape, dtype, strides: None, offset: 0 })
+    Memref::of(tensor).into()
 }
 
 /// The destination as numpy would describe it, if it is host arrays.
