@@ -79,7 +79,7 @@ pub fn byte_len(shape: &[u64], dtype: DType) -> Result<u64> {
 }
 
 /// [`Error::Io`] of the file called `name`.
-fn damaged(name: &str, what: impl Into<String>) -> Error {
+pub fn damaged(name: &str, what: impl Into<String>) -> Error {
     Error::Io { path: name.to_owned(), what: what.into() }
 }
 

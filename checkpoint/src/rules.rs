@@ -1,0 +1,1 @@
+//! What each tensor of a model becomes, by rules in TOML.
