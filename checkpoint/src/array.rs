@@ -40,11 +40,12 @@ pub fn open(entry: &Entry) -> Result<Arc<dyn Array>> {
         Encoding::Mxfp4 { scales } => {
             Arc::new(Mxfp4 { tensor: tensor(DType::Bf16), data, scales: scales.clone() })
         }
-        Encoding::Fp8Blocks { scales, grid, exponents } => Arc::new(Fp8 {
+        Encoding::Fp8Blocks { scales, grid, block, exponents } => Arc::new(Fp8 {
             tensor: tensor(DType::Bf16),
             data,
             scales: scales.clone(),
             grid: *grid,
+            block: *block,
             exponents: *exponents,
             values: OnceLock::new(),
         }),
@@ -153,12 +154,13 @@ impl Array for Mxfp4 {
     }
 }
 
-/// E4M3 with a scale for each block of a matrix.
+/// E4M3 with a scale for each block of each matrix.
 struct Fp8 {
     tensor: Tensor,
     data: Extent,
     scales: Extent,
     grid: [u64; 2],
+    block: [u64; 2],
     exponents: bool,
     /// The scales as f32, read when first needed: one for some 16,384 elements.
     values: OnceLock<Vec<f32>>,
@@ -186,9 +188,8 @@ impl Array for Fp8 {
     }
 
     fn read(&self, at: u64, out: &mut [u8]) -> Result<()> {
-        let [rows, cols] = [self.tensor.shape[0], self.tensor.shape[1]];
-        // The last block of a row or column may be cut short.
-        let block = [rows.div_ceil(self.grid[0]), cols.div_ceil(self.grid[1])];
+        // What has scales of blocks is a matrix, or several.
+        let [.., rows, cols] = *self.tensor.shape.as_slice() else { return Ok(()) };
         let scales = self.scales()?;
         let first = at / 2;
         let mut codes = vec![0; out.len() / 2];
@@ -199,9 +200,10 @@ impl Array for Fp8 {
                 let at = element + done as u64;
                 let (row, column) = (at / cols, at % cols);
                 let n = ((cols - column) as usize).min(values.len() - done);
-                let scales = &scales[(row / block[0] * self.grid[1]) as usize..][..self.grid[1] as usize];
+                let of_row = row / rows * self.grid[0] + row % rows / self.block[0];
+                let scales = &scales[(of_row * self.grid[1]) as usize..][..self.grid[1] as usize];
                 let codes = &codes[(at - first) as usize..][..n];
-                decode_fp8_row(codes, column, block[1], scales, &mut values[done..done + n]);
+                decode_fp8_row(codes, column, self.block[1], scales, &mut values[done..done + n]);
                 done += n;
             }
             Ok(())

@@ -55,7 +55,30 @@ def mxfp4() -> None:
     (HERE / "mxfp4.json").write_text(json.dumps(case))
 
 
+def fp8() -> None:
+    import torch
+    from transformers.integrations.finegrained_fp8 import Fp8Dequantize
+
+    generator = torch.Generator().manual_seed(7)
+    codes = torch.randint(0, 256, (4, 256), dtype=torch.uint8, generator=generator)
+    # Codes of all ones below the sign are NaN, which has many encodings.
+    codes[(codes & 127) == 127] = 0
+    dequantize = Fp8Dequantize.__new__(Fp8Dequantize)._dequantize_one
+    cases = []
+    for scales in (torch.rand((2, 2), generator=generator), torch.randint(100, 150, (2, 2), dtype=torch.uint8)):
+        values = dequantize(codes.view(torch.float8_e4m3fn), scales, torch.bfloat16)
+        cases.append(
+            {
+                "codes": codes.numpy().tobytes().hex(),
+                "scales": scales.numpy().tobytes().hex(),
+                "values": values.view(torch.int16).numpy().astype("<i2").tobytes().hex(),
+            }
+        )
+    (HERE / "fp8.json").write_text(json.dumps(cases))
+
+
 if __name__ == "__main__":
     HERE.mkdir(exist_ok=True)
     blocks()
     mxfp4()
+    fp8()

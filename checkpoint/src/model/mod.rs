@@ -49,12 +49,14 @@ pub enum Encoding {
         /// The scales, one byte for 32 elements.
         scales: Extent,
     },
-    /// DeepSeek: E4M3 elements of a matrix, and a scale for each block of rows and columns in a tensor of its own.
+    /// DeepSeek: E4M3 elements of matrices, and a scale for each block of rows and columns in a tensor of its own.
     Fp8Blocks {
         /// The scales, row-major.
         scales: Extent,
-        /// Rows and columns of scales.
+        /// Rows and columns of scales of one matrix.
         grid: [u64; 2],
+        /// Rows and columns of elements that share a scale; the last ones of a matrix may be fewer.
+        block: [u64; 2],
         /// Whether scales are bytes that hold an exponent (E8M0) instead of f32.
         exponents: bool,
     },

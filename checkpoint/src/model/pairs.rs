@@ -40,7 +40,7 @@ fn pair<'a>(codes: &Entry, find: impl Fn(&str) -> Found<'a>) -> Result<Option<(u
     let found = ["_scale_inv", "_scale"].iter().find_map(|suffix| find(&format!("{}{suffix}", codes.name)));
     let Some((i, scales)) = found else { return Ok(None) };
     match dtype {
-        DType::F8E4M3 => fp8(codes, scales).map(|entry| entry.map(|entry| (i, entry))),
+        DType::F8E4M3 => fp8(codes, scales).map(|entry| Some((i, entry))),
         DType::I8 | DType::U8 => Ok(packed(codes, scales).map(|entry| (i, entry))),
         _ => Ok(None),
     }
@@ -80,23 +80,49 @@ fn packed(codes: &Entry, scales: &Entry) -> Option<Entry> {
     fits.then(|| Entry { name: codes.name.clone(), shape, encoding, data: codes.data.clone() })
 }
 
-/// A matrix of E4M3 and the scales of its blocks; a single scale is a block as large as the matrix.
-fn fp8(codes: &Entry, scales: &Entry) -> Result<Option<Entry>> {
+/// Rows and columns of a block of scales where the shapes leave a choice.
+const BLOCK: u64 = 128;
+
+/// Matrices of E4M3 and the scales of their blocks; a single scale is a block as large as the matrix.
+fn fp8(codes: &Entry, scales: &Entry) -> Result<Entry> {
+    let refuse = |needed: &str| {
+        let what = format!(
+            "`{}` is {} of shape {:?} for `{}` of shape {:?}: {needed}",
+            scales.name, scales.encoding, scales.shape, codes.name, codes.shape
+        );
+        damaged(codes.data.file.path(), what)
+    };
     let exponents = match scales.encoding {
         Encoding::Plain(DType::F32) => false,
         Encoding::Plain(DType::U8) => true,
-        _ => return Ok(None),
+        _ => return Err(refuse("scales are f32, or bytes that hold an exponent")),
     };
-    let [rows, cols] = codes.shape.as_slice() else { return Ok(None) };
-    let grid = match *scales.shape.as_slice() {
-        [] | [1] => [1, 1],
-        [r, c] => [r, c],
-        _ => return Ok(None),
+    let [outer @ .., rows, cols] = codes.shape.as_slice() else {
+        return Err(refuse("scales of blocks belong to matrices"));
     };
-    if grid.contains(&0) || grid[0] > (*rows).max(1) || grid[1] > (*cols).max(1) {
-        let what = format!("`{}` has scales {grid:?} for a matrix of {rows}x{cols}", codes.name);
-        return Err(damaged(codes.data.file.path(), what));
+    let (grid, whole) = match scales.shape.as_slice() {
+        [] | [1] => ([1, 1], outer.is_empty()),
+        [leading @ .., r, c] => ([*r, *c], leading == outer),
+        [_] => ([1, 1], false),
+    };
+    let block = [block(*rows, grid[0]), block(*cols, grid[1])];
+    let ([Some(rows), Some(cols)], true) = (block, whole) else {
+        return Err(refuse(
+            "needed one scale for each block of 128, or of as many as divide the matrix evenly",
+        ));
+    };
+    let encoding = Encoding::Fp8Blocks { scales: scales.data.clone(), grid, block: [rows, cols], exponents };
+    Ok(Entry { encoding, ..codes.clone() })
+}
+
+/// How many rows or columns share a scale: blocks of 128 whose last one is cut short, as the models that have such
+/// scales are trained with, or equal parts.
+fn block(size: u64, scales: u64) -> Option<u64> {
+    if size.div_ceil(BLOCK) == scales {
+        Some(BLOCK)
+    } else if scales > 0 && size.is_multiple_of(scales) && size > 0 {
+        Some(size / scales)
+    } else {
+        None
     }
-    let encoding = Encoding::Fp8Blocks { scales: scales.data.clone(), grid, exponents };
-    Ok(Some(Entry { encoding, ..codes.clone() }))
 }
