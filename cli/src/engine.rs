@@ -61,7 +61,7 @@ impl Texts {
     /// The layout of the result.
     pub(crate) fn target(&self, pad_value: Option<f64>) -> Result<Layout> {
         let device = self.device.as_ref().filter(|_| !self.device_is_of_source());
-        let placement = Placement { device, mesh: self.mesh.as_ref(), pad_value };
+        let placement = Placement { device, mesh: self.mesh.as_ref(), pad_value, ..Placement::default() };
         Ok(self.to.layout(&self.tensor, &placement)?)
     }
 

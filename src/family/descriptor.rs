@@ -25,6 +25,12 @@ pub trait Family: fmt::Display {
     /// Where the descriptor is for another tensor, does not follow from its own rules, or has no layout.
     fn to_layout(&self, tensor: &Tensor, placement: &Placement<'_>) -> Result<Layout>;
 
+    /// The tensor that the text itself says: its logical shape, and its logical element type, or the type that is
+    /// stored where there is no other. None where it leaves either open.
+    fn tensor(&self) -> Option<Tensor> {
+        None
+    }
+
     /// Whether the layout has a grid that [`Placement::device`] places on cores.
     fn has_grid(&self) -> bool {
         false
@@ -43,6 +49,10 @@ pub enum Descriptor {
     Mx(host::mx::MxArray),
     /// `#ttcore.metal_layout<(d0, d1) -> (d0, d1), ...>`.
     Metal(tenstorrent::metal::MetalLayout),
+    /// `#ttnn.ttnn_layout<(d0, d1) -> (d0, d1), <1x1>, memref<..>, <interleaved>>`.
+    TtnnLayout(tenstorrent::ttnn_layout::TtnnLayout),
+    /// `memref<1x1x2x2x!ttcore.tile<32x32, f32>, #ttcore.shard<8192x4096, 1>, ..>`.
+    Buffer(tenstorrent::buffer::Buffer),
     /// `metal(shape=.., collapse=[..], ..)`.
     MetalConstructor(tenstorrent::metal::MetalConstructor),
     /// `tensor<.., #ttcore.metal_layout<logical_shape = .., ..>>`.
@@ -64,6 +74,8 @@ impl Descriptor {
             Descriptor::Memref(d) => d,
             Descriptor::Mx(d) => d,
             Descriptor::Metal(d) => d,
+            Descriptor::TtnnLayout(d) => d,
+            Descriptor::Buffer(d) => d,
             Descriptor::MetalConstructor(d) => d,
             Descriptor::MetalCurrent(d) => d,
             Descriptor::Ttnn(d) => d,
@@ -79,6 +91,11 @@ impl Descriptor {
     /// [`Error::Value`] that names the part.
     pub fn validate(&self) -> Result<()> {
         self.family().validate()
+    }
+
+    /// The tensor that the text itself says; see [`Family::tensor`].
+    pub fn tensor(&self) -> Option<Tensor> {
+        self.family().tensor()
     }
 
     /// The layout of a tensor by this descriptor.

@@ -72,6 +72,9 @@ pub struct Placement<'a> {
     pub mesh: Option<&'a tenstorrent::mesh::Mapper>,
     /// The value of padding, instead of the descriptor's own.
     pub pad_value: Option<f64>,
+    /// Whether a text of tt-mlir that contradicts itself means the memref that is written, where that has room for
+    /// the tensor. Otherwise it is refused, since the memref is not the one that follows from its rule.
+    pub lenient: bool,
 }
 
 /// The product of sizes in elements or bytes, or an overflow error that says of what.

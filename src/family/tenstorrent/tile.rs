@@ -70,6 +70,18 @@ impl Element {
         }
     }
 
+    /// The logical element type: that of a block float is bf16 (f16 where the exponent has 5 bits), as in tt-mlir;
+    /// none for a format that has no such type.
+    pub fn dtype(self) -> Option<DType> {
+        use crate::dtype::BlockFormat as B;
+        match self.format() {
+            Format::Plain(dtype) => Some(dtype),
+            Format::Block(B::Bfp8A | B::Bfp4A | B::Bfp2A) => Some(DType::F16),
+            Format::Block(_) => Some(DType::Bf16),
+            Format::Sen169 => None,
+        }
+    }
+
     /// The tile, where there is one.
     pub(crate) fn tile(self) -> Option<Tile> {
         match self {

@@ -1,0 +1,121 @@
+//! `#ttnn.ttnn_layout<(d0, d1) -> (d0, d1), <1x1>, memref<..>, <interleaved>>`, of all dates.
+
+use std::fmt;
+
+use super::Enclosing;
+use super::attribute::{self, Grid, name_of, write_sizes};
+use crate::error::Result;
+use crate::family::tenstorrent::ttnn_layout::{TensorMemoryLayout, TtnnLayout};
+use crate::family::{Tensor, join};
+use crate::text::affine;
+use crate::text::lexer::Cursor;
+
+/// Reads what follows `#ttnn.ttnn_layout`, with the shape and element of the tensor around it, if any.
+pub(super) fn layout(cursor: &mut Cursor<'_>, tensor: Option<Enclosing>) -> Result<TtnnLayout> {
+    cursor.expect("<", "after `ttnn_layout`")?;
+    let map = affine::map(cursor)?;
+    cursor.expect(",", "and a grid after the map")?;
+    let Grid { sizes: grid, map: grid_map } = attribute::grid(cursor, "grid")?;
+    cursor.expect(",", "and a memref after the grid")?;
+    let mut mesh = None;
+    if cursor.eat_word("mesh") {
+        cursor.expect("=", "after `mesh`")?;
+        mesh = Some(attribute::mesh_name(cursor)?);
+        cursor.expect(",", "and a memref after the mesh")?;
+    }
+    if !cursor.eat_word("memref") {
+        return Err(cursor.expected("`memref` after the grid"));
+    }
+    cursor.expect("<", "after `memref`")?;
+    let start = cursor.start();
+    let shard = cursor.leading_sizes("memref")?;
+    let element = attribute::element(cursor)?;
+    cursor.mark("memref", start);
+    cursor.expect(",", "and a buffer type after the element type of the memref")?;
+    let buffer_type = attribute::buffer_type(cursor)?;
+    cursor.expect(">", "after the buffer type")?;
+    let tensor = tensor.and_then(|(shape, of)| Some(Tensor { shape, dtype: of.dtype()? }));
+    let mut layout = TtnnLayout::unchecked(tensor, map, grid, shard, element);
+    (layout.grid_map, layout.mesh, layout.buffer_type) = (grid_map, mesh, buffer_type);
+    while cursor.eat(",") {
+        option(cursor, &mut layout)?;
+    }
+    cursor.expect(">", "or `,` at the end of the layout")?;
+    Ok(layout)
+}
+
+/// Reads one of the parts behind the memref.
+fn option(cursor: &mut Cursor<'_>, layout: &mut TtnnLayout) -> Result<()> {
+    const KEYS: [&str; 3] = ["core_ranges", "ignorePhysicalLayout", "exactGrid"];
+    const FLAGS: [(&str, bool); 2] = [("true", true), ("false", false)];
+    let at = cursor.start();
+    let key = cursor.peek_word();
+    let twice = match key {
+        "core_ranges" | "ignorePhysicalLayout" | "exactGrid" => {
+            cursor.eat_word(key);
+            cursor.expect("=", &format!("after `{key}`"))?;
+            let value = cursor.start();
+            let twice = match key {
+                "core_ranges" => layout.core_ranges.replace(attribute::core_ranges(cursor)?).is_some(),
+                "exactGrid" => layout.exact_grid.replace(cursor.choose(key, &FLAGS)?).is_some(),
+                _ => std::mem::replace(&mut layout.ignore_physical_layout, cursor.choose(key, &FLAGS)?),
+            };
+            cursor.mark(key, value);
+            twice
+        }
+        // A bare flag, as of 2025.
+        "true" | "false" => {
+            std::mem::replace(&mut layout.ignore_physical_layout, cursor.choose("a flag", &FLAGS)?)
+        }
+        "none" => !cursor.eat_word("none"),
+        _ => {
+            if cursor.peek() != Some('<') && TensorMemoryLayout::NAMES.iter().all(|n| n.0 != key) {
+                let (word, span) = cursor.word("a memory layout or `core_ranges`")?;
+                let names = TensorMemoryLayout::NAMES.map(|n| n.0);
+                return Err(cursor.unknown("a part of the layout", word, span, &[&names[..], &KEYS].concat()));
+            }
+            let names = &TensorMemoryLayout::NAMES;
+            let read = attribute::angled(cursor, |c| c.choose("a memory layout", names))?;
+            layout.memory_layout.replace(read).is_some()
+        }
+    };
+    if twice {
+        return Err(cursor.error_since(at, "this part of the layout is given twice".into()));
+    }
+    Ok(())
+}
+
+impl fmt::Display for TtnnLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(tensor) = &self.tensor {
+            f.write_str("tensor<")?;
+            write_sizes(f, &tensor.shape)?;
+            write!(f, "{}, ", tensor.dtype.mlir_name())?;
+        }
+        write!(f, "#ttnn.ttnn_layout<{}, <{}", self.map, join(&self.grid))?;
+        if let Some(map) = &self.grid_map {
+            write!(f, ", {map}")?;
+        }
+        f.write_str(">, ")?;
+        if let Some(mesh) = &self.mesh {
+            write!(f, "mesh = <\"{mesh}\">, ")?;
+        }
+        f.write_str("memref<")?;
+        write_sizes(f, &self.shard)?;
+        write!(f, "{}, #ttnn.buffer_type<{}>>", self.element, self.buffer_type)?;
+        if let Some(layout) = self.memory_layout {
+            write!(f, ", <{}>", name_of(&TensorMemoryLayout::NAMES, layout))?;
+        }
+        if let Some(ranges) = &self.core_ranges {
+            let ranges: Vec<String> = ranges.iter().map(ToString::to_string).collect();
+            write!(f, ", core_ranges = <[{}]>", ranges.join(", "))?;
+        }
+        if let Some(exact) = self.exact_grid {
+            write!(f, ", exactGrid = {exact}")?;
+        }
+        if self.ignore_physical_layout {
+            f.write_str(", ignorePhysicalLayout = true")?;
+        }
+        f.write_str(if self.tensor.is_some() { ">>" } else { ">" })
+    }
+}
