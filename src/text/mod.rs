@@ -14,6 +14,7 @@ mod diagnostic;
 mod host;
 mod lexer;
 mod loops;
+pub mod mlir;
 mod spyre;
 mod suggest;
 mod tenstorrent;

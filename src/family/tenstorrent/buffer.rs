@@ -12,7 +12,7 @@ use crate::family::{
     Family, Placement, Tensor, check_count, check_positive, check_shape, check_sizes, entries, join, volume,
 };
 use crate::layout::affine::AffineMap;
-use crate::layout::{Layout, element_bytes, tile_bytes};
+use crate::layout::Layout;
 
 /// Where a buffer lives, as its dialect says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -133,10 +133,7 @@ impl Buffer {
 
     /// Strides and size of a shard in bytes, where the text says them; a host layout counts in elements.
     fn strides(&self, shard: &[u64]) -> Result<Option<Strides>> {
-        let unit = match (self.element.format(), self.element.tile()) {
-            (crate::Format::Block(block), Some(tile)) => tile_bytes(block, tile),
-            (format, tile) => tile.map_or(1, |t| t.elements()) * element_bytes(format),
-        };
+        let unit = self.element.stored_bytes();
         let scaled = |strides: &[u64], by: u64| -> Result<Vec<u64>> {
             let missing = shard.len().max(strides.len()) - strides.len();
             let scaled = strides.iter().map(|&s| volume("the strides", [s, by])).collect::<Result<Vec<_>>>()?;

@@ -253,8 +253,24 @@ pub struct MetalCurrent {
 }
 
 impl MetalCurrent {
-    /// All dimensions but the last collapsed to one, the last two aligned to 32, sharded in L1; the shard is the least
-    /// that holds the tensor.
+    /// All dimensions but the last collapsed to one, the last two aligned to 32, sharded in L1.
+    pub fn new(logical_shape: Vec<u64>, grid: Vec<u64>, shard: Vec<u64>, element: Element) -> MetalCurrent {
+        let rank = logical_shape.len();
+        MetalCurrent {
+            shard,
+            grid,
+            element,
+            dim_alignments: (0..rank).map(|d| if d + 2 < rank { 1 } else { 32 }).collect(),
+            collapsed_intervals: if rank < 2 { vec![] } else { vec![(0, -1)] },
+            logical_shape,
+            memory: MemorySpace::L1,
+            memory_layout: MemoryLayout::Sharded,
+            fill: Fill::Undef,
+            index_map: None,
+        }
+    }
+
+    /// The same with the least shard that holds the tensor.
     ///
     /// # Errors
     /// Those of [`MetalCurrent::fitted`].
@@ -265,28 +281,15 @@ impl MetalCurrent {
     /// use tilewright::{DType, Format};
     ///
     /// let tiles = Element::Tile { shape: TileShape::T32X32, format: Format::Plain(DType::Bf16) };
-    /// let mut metal = MetalCurrent::new(vec![3, 50, 128], vec![2, 4], tiles)?;
+    /// let mut metal = MetalCurrent::of(vec![3, 50, 128], vec![2, 4], tiles)?;
     /// assert_eq!(metal.shard, [3, 1]);
-    /// metal.collapsed_intervals = vec![(0, 1), (1, 2), (2, 3)];
+    /// metal.collapsed_intervals = vec![];
     /// metal.grid = vec![3, 2, 4];
     /// assert_eq!(metal.fitted()?.shard, [1, 1, 1]);
     /// # Ok::<(), tilewright::Error>(())
     /// ```
-    pub fn new(logical_shape: Vec<u64>, grid: Vec<u64>, element: Element) -> Result<MetalCurrent> {
-        let rank = logical_shape.len();
-        let metal = MetalCurrent {
-            shard: vec![0; grid.len()],
-            grid,
-            element,
-            dim_alignments: (0..rank).map(|d| if d + 2 < rank { 1 } else { 32 }).collect(),
-            collapsed_intervals: if rank < 2 { vec![] } else { vec![(0, -1)] },
-            logical_shape,
-            memory: MemorySpace::L1,
-            memory_layout: MemoryLayout::Sharded,
-            fill: Fill::Undef,
-            index_map: None,
-        };
-        metal.fitted()
+    pub fn of(logical_shape: Vec<u64>, grid: Vec<u64>, element: Element) -> Result<MetalCurrent> {
+        MetalCurrent::new(logical_shape, grid, vec![], element).fitted()
     }
 
     /// The same with the least shard that holds the aligned tensor on the grid.

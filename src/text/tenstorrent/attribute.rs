@@ -18,7 +18,7 @@ use crate::text::lexer::{Cursor, quote};
 const DIALECTS: [&str; 3] = ["ttcore", "ttnn", "tt"];
 
 /// The attributes that are layouts.
-const LAYOUTS: [&str; 4] = ["metal_layout", "layout", "ttnn_layout", "ttnn_nd_layout"];
+const LAYOUTS: [&str; 5] = ["metal_layout", "layout", "ttnn_layout", "ttnn_nd_layout", "mesh_sharding"];
 
 /// Reads `#ttcore.metal_layout` and the like, and gives the name and its place. An alias is refused: only the file that
 /// defines it says what it is.

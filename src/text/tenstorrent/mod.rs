@@ -11,6 +11,7 @@ mod ttnn_layout;
 use super::Descriptor;
 use super::lexer::Cursor;
 use crate::error::Result;
+use crate::family::host::strided::Memref;
 use crate::family::tenstorrent::tile::Element;
 
 /// The shape and the element of the `tensor<..>` around a layout.
@@ -31,10 +32,28 @@ pub(super) fn tensor(cursor: &mut Cursor<'_>) -> Result<Descriptor> {
     Ok(layout)
 }
 
+/// Reads what follows `#tt.mesh_sharding`, which says of a host array, as of 2025-06, how it came from those of other
+/// devices. The array itself is dense.
+fn mesh_sharding(cursor: &mut Cursor<'_>, tensor: Option<Enclosing>) -> Result<Descriptor> {
+    let start = cursor.start();
+    cursor.expect("<", "after `mesh_sharding`")?;
+    cursor.quoted("the name of a mesh")?;
+    if cursor.eat(",") {
+        cursor.skip_value();
+    }
+    cursor.expect(">", "after the value of `mesh_sharding`")?;
+    let Some((shape, Element::Scalar(dtype))) = tensor else {
+        let message = "expected a tensor<shape x element, ...> of plain elements around `mesh_sharding`";
+        return Err(cursor.error_since(start, message.into()));
+    };
+    Ok(Descriptor::Memref(Memref { shape, dtype, strides: None, offset: 0 }))
+}
+
 /// Reads a layout that begins with `#`, with the tensor around it, if any.
 pub(super) fn layout(cursor: &mut Cursor<'_>, tensor: Option<Enclosing>) -> Result<Descriptor> {
     let (name, _) = attribute::layout_name(cursor)?;
     match name {
+        "mesh_sharding" => mesh_sharding(cursor, tensor),
         "ttnn_layout" => ttnn_layout::layout(cursor, tensor).map(Descriptor::TtnnLayout),
         _ => metal::layout(cursor, name, tensor),
     }
