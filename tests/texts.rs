@@ -24,7 +24,7 @@ use tilewright::family::tenstorrent::metal::{
 use tilewright::family::tenstorrent::tile::{Element, TileShape};
 use tilewright::family::tenstorrent::ttnn::{Memory, Orientation, PadValue, PageLayout, Scheme, Ttnn};
 use tilewright::family::tenstorrent::ttnn_layout::{
-    BufferType, CoreRange, TensorMemoryLayout, TtnnLayout,
+    BufferType, CoreRange, ShardDistribution, TensorMemoryLayout, TtnnLayout, TtnnNdLayout,
 };
 use tilewright::layout::affine::{AffineExpr, AffineMap};
 use tilewright::text::{MAX_DEPTH, MAX_TEXT, parse};
@@ -260,8 +260,8 @@ fn errors_say_what_was_expected_where() {
         (current("2x4x1x1", "33x128", "32x32", "[0, 1], [5, 2]"), "dense<[[0, 1], [5, 2]]> : tensor<2x2xi64>", &["start is 5"]),
         (current("2x4x1x1", "33x128", "32x32", "[-10, 1], [1, 2]"), "dense<[[-10, 1], [1, 2]]> : tensor<2x2xi64>", &["start is -10"]),
         (current("2x4x1x1", "33x128", "32x32", "[1, 0], [1, 2]"), "dense<[[1, 0], [1, 2]]> : tensor<2x2xi64>", &["(1)", "(0)", "not exceed"]),
-        (current("2x1", "33x128", "32x32", "[1, -1]"), "dense<[[1, -1]]> : tensor<1x2xi64>", &["every dimension"]),
-        (current("2x1", "33x128", "32x32", "[0, 1]"), "dense<[[0, 1]]> : tensor<1x2xi64>", &["every dimension", "2"]),
+        // A dimension that no interval covers is a dimension of its own.
+        (current("2x1", "33x128", "32x32", "[0, 1]"), "2x1x!ttcore.tile<32x32, bf16>", &["1 entry", "2"]),
         (current("2x4x1x1", "33x128", "32x32", "[0, 1, 2]"), "[0, 1, 2]", &["pair", "3"]),
         (current("2x4x1x1", "33x128", "32x32", "0, 1"), "0", &["2D array"]),
         (current("2x4x1", "33x128", "32x32", "[0, 1], [1, 2]"), "2x4x1x!ttcore.tile<32x32, bf16>", &["3 dimensions", "even"]),
@@ -600,8 +600,7 @@ fn current() -> impl Strategy<Value = MetalCurrent> {
             (metal.memory, metal.memory_layout, metal.fill, metal.index_map) = (memory, layout, fill, view);
             metal.dim_alignments = alignments;
             // A dimension that no interval covers is alone.
-            metal.collapsed_intervals =
-                if partial { vec![(0, -1)] } else { vec![(0, -1), (rank - 1, rank)] };
+            metal.collapsed_intervals = if partial { vec![(0, -1)] } else { vec![(0, -1), (rank - 1, rank)] };
             metal
         })
     })
@@ -615,18 +614,43 @@ fn buffer_type() -> impl Strategy<Value = BufferType> {
 fn ttnn_layout() -> impl Strategy<Value = TtnnLayout> {
     use TensorMemoryLayout::{BlockSharded, HeightSharded, Interleaved, WidthSharded};
     let tensor = (sizes(3), dtype()).prop_map(|(shape, dtype)| Tensor { shape, dtype });
-    let layout = select(vec![None, Some(Interleaved), Some(HeightSharded), Some(WidthSharded), Some(BlockSharded)]);
-    let range = [0u64..9, 0u64..9, 0u64..9, 0u64..9].prop_map(|[x, y, w, h]| CoreRange { start: [x, y], end: [x + w, y + h] });
+    let layout =
+        select(vec![None, Some(Interleaved), Some(HeightSharded), Some(WidthSharded), Some(BlockSharded)]);
+    let range = [0u64..9, 0u64..9, 0u64..9, 0u64..9]
+        .prop_map(|[x, y, w, h]| CoreRange { start: [x, y], end: [x + w, y + h] });
     use proptest::option::of;
     let flags = (of(any::<bool>()), any::<bool>(), of("[a-z]{1,8}"), of(map(2, 3)));
-    let parts = (of(tensor), [sizes(2), sizes(2)], map(3, 2), element(), buffer_type(), layout, of(vec(range, 0..3)), flags);
+    let parts = (
+        of(tensor),
+        [sizes(2), sizes(2)],
+        map(3, 2),
+        element(),
+        buffer_type(),
+        layout,
+        of(vec(range, 0..3)),
+        flags,
+    );
     parts.prop_map(|(tensor, [grid, shard], map, element, buffer_type, layout, ranges, flags)| {
         let like = Tensor { shape: vec![1; 3], dtype: DType::F32 };
-        let mut ttnn = TtnnLayout::new(like, AffineMap::identity(3), Element::Scalar(DType::F32)).expect("a layout");
+        let mut ttnn =
+            TtnnLayout::new(like, AffineMap::identity(3), Element::Scalar(DType::F32)).expect("a layout");
         (ttnn.tensor, ttnn.grid, ttnn.shard, ttnn.map, ttnn.element) = (tensor, grid, shard, map, element);
         (ttnn.buffer_type, ttnn.memory_layout, ttnn.core_ranges) = (buffer_type, layout, ranges);
         (ttnn.exact_grid, ttnn.ignore_physical_layout, ttnn.mesh, ttnn.grid_map) = flags;
         ttnn
+    })
+}
+
+fn nd_layout() -> impl Strategy<Value = TtnnNdLayout> {
+    let tensor = (sizes(3), dtype()).prop_map(|(shape, dtype)| Tensor { shape, dtype });
+    let how = select(vec![None, Some(ShardDistribution::RoundRobin1d), Some(ShardDistribution::Grid2d)]);
+    let parts =
+        (proptest::option::of(tensor), sizes(2), sizes(3), element(), buffer_type(), orientation(), how);
+    parts.prop_map(|(tensor, grid, shard, element, buffer_type, orientation, how)| {
+        let mut nd = TtnnNdLayout::new(grid, shard, element);
+        (nd.tensor, nd.buffer_type, nd.orientation, nd.distribution) =
+            (tensor, buffer_type, Some(orientation), how);
+        nd
     })
 }
 
@@ -636,7 +660,8 @@ fn buffer() -> impl Strategy<Value = Buffer> {
         Just(Arrangement::RowMajor),
         Just(Arrangement::Viewed),
         (sizes(4), offset).prop_map(|(strides, offset)| Arrangement::Strided { strides, offset }),
-        (sizes(2), proptest::option::of(1u64..4)).prop_map(|(strides, buffers)| Arrangement::Shard { strides, buffers }),
+        (sizes(2), proptest::option::of(1u64..4))
+            .prop_map(|(strides, buffers)| Arrangement::Shard { strides, buffers }),
         (sizes(4), 1u64..4).prop_map(|(strides, buffers)| Arrangement::Circular { strides, buffers }),
         sizes(2).prop_map(|strides| Arrangement::Interleaved { strides }),
     ];
@@ -750,6 +775,7 @@ fn descriptor() -> impl Strategy<Value = Descriptor> {
         constructor().prop_map(Descriptor::MetalConstructor),
         current().prop_map(Descriptor::MetalCurrent),
         ttnn_layout().prop_map(Descriptor::TtnnLayout),
+        nd_layout().prop_map(Descriptor::TtnnNdLayout),
         buffer().prop_map(Descriptor::Buffer),
         ttnn().prop_map(Descriptor::Ttnn),
         spyre().prop_map(Descriptor::Spyre),

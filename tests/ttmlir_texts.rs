@@ -63,7 +63,10 @@ fn texts_of_all_dates() {
     }
     println!("date        texts accepted contradictions fragments left");
     for (date, c) in &dates {
-        println!("{date} {:>6} {:>8} {:>14} {:>9} {:>4}", c.texts, c.accepted, c.contradictions, c.fragments, c.left);
+        println!(
+            "{date} {:>6} {:>8} {:>14} {:>9} {:>4}",
+            c.texts, c.accepted, c.contradictions, c.fragments, c.left
+        );
     }
     let newest = dates.keys().next_back().copied();
     for (date, c) in &dates {
@@ -108,7 +111,10 @@ fn outcome(text: &str) -> Outcome {
     match (verdict(text), strict) {
         (Verdict::Contradiction(written, follows), Err(error)) => {
             let message = error.to_string();
-            assert!(message.contains(&written) && message.contains(&follows), "{text}\n{message}\n{written} {follows}");
+            assert!(
+                message.contains(&written) && message.contains(&follows),
+                "{text}\n{message}\n{written} {follows}"
+            );
             Outcome::Refused(if lenient.is_ok() { "accepted if lenient" } else { "not meant either" }.into())
         }
         (Verdict::Contradiction(..), Ok(_)) => panic!("{text}\ncontradicts itself and is accepted"),
@@ -153,9 +159,13 @@ fn verdict(text: &str) -> Verdict {
     let memref = parts.iter().find(|p| p.starts_with("memref<")).expect("a memref");
     let written = sizes(&memref[7..]);
     let tile = if memref.contains("tile<") { 32 } else { 1 };
-    let how = parts.iter().map(|p| p.trim_matches(['<', '>'])).find(|p| p.contains("sharded") || *p == "interleaved");
+    let how = parts
+        .iter()
+        .map(|p| p.trim_matches(['<', '>']))
+        .find(|p| p.contains("sharded") || *p == "interleaved");
 
-    let contradiction = |a: &dyn ToString, b: &dyn ToString| Verdict::Contradiction(a.to_string(), b.to_string());
+    let contradiction =
+        |a: &dyn ToString, b: &dyn ToString| Verdict::Contradiction(a.to_string(), b.to_string());
     if shape.len() > names.len() || (shape.len() < names.len() && shape.len() > 1) {
         return contradiction(&names.len(), &shape.len());
     }
@@ -232,21 +242,30 @@ fn split(text: &str) -> Vec<&str> {
 
 /// The value of a sum of products of names and numbers, as the maps of these texts are.
 fn evaluate(expression: &str, env: &BTreeMap<&str, i64>) -> i64 {
-    let factor = |f: &str| f.parse().unwrap_or_else(|_| *env.get(f).unwrap_or_else(|| panic!("{expression}: {f}")));
+    let factor =
+        |f: &str| f.parse().unwrap_or_else(|_| *env.get(f).unwrap_or_else(|| panic!("{expression}: {f}")));
     expression.split('+').map(|term| term.split('*').map(|f| factor(f.trim())).product::<i64>()).sum()
 }
 
 #[test]
 fn the_rule_is_that_of_the_examples() {
     let text = |shape: &str, map: &str, grid: &str, memref: &str, how: &str| {
-        format!("tensor<{shape}xbf16, #ttnn.ttnn_layout<{map}, <{grid}>, memref<{memref}x!ttcore.tile<32x32, bf16>, #ttnn.buffer_type<l1>>, <{how}>>>")
+        format!(
+            "tensor<{shape}xbf16, #ttnn.ttnn_layout<{map}, <{grid}>, memref<{memref}x!ttcore.tile<32x32, bf16>, #ttnn.buffer_type<l1>>, <{how}>>>"
+        )
     };
     let three = "(d0, d1, d2) -> (d0 * 32 + d1, d2)";
     assert_eq!(verdict(&text("6x15x10", three, "1x1", "6x1", "interleaved")), Verdict::Shard(vec![192, 32]));
-    assert_eq!(verdict(&text("6x15x10", three, "2x3", "6x1", "height_sharded")), Verdict::Contradiction("6x1".into(), "1x1".into()));
+    assert_eq!(
+        verdict(&text("6x15x10", three, "2x3", "6x1", "height_sharded")),
+        Verdict::Contradiction("6x1".into(), "1x1".into())
+    );
     let two = "(d0, d1) -> (d0, d1)";
     assert_eq!(verdict(&text("32x384", two, "6x2", "1x1", "width_sharded")), Verdict::Shard(vec![32, 32]));
-    assert_eq!(verdict(&text("64x96x32", two, "1x1", "1x1", "interleaved")), Verdict::Contradiction("2".into(), "3".into()));
+    assert_eq!(
+        verdict(&text("64x96x32", two, "1x1", "1x1", "interleaved")),
+        Verdict::Contradiction("2".into(), "3".into())
+    );
     let all: HashSet<bool> = ["tensor<2xf32, #a>", "memref<2xf32, #ttcore.view<2>>"].map(has_alias).into();
     assert_eq!(all.len(), 2);
 }

@@ -143,7 +143,8 @@ unsafe fn layout(
         // SAFETY: as above.
         unsafe { border::slice(given.pad_value, 1, &name("pad_value")) }?.first().copied()
     };
-    let placement = Placement { device: device.as_ref(), mesh: mesh.as_ref(), pad_value, ..Placement::default() };
+    let placement =
+        Placement { device: device.as_ref(), mesh: mesh.as_ref(), pad_value, ..Placement::default() };
     Ok(descriptor.layout(tensor, &placement)?)
 }
 

@@ -65,7 +65,8 @@ fn files(path: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut folders = vec![(path.to_owned(), 0)];
     while let Some((folder, depth)) = folders.pop() {
-        let failed = |e: std::io::Error| Error::Io { path: folder.display().to_string(), what: e.to_string() };
+        let failed =
+            |e: std::io::Error| Error::Io { path: folder.display().to_string(), what: e.to_string() };
         for entry in fs::read_dir(&folder).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let kind = entry.file_type().map_err(failed)?;
@@ -122,7 +123,8 @@ impl Found {
     }
 
     fn json(&self) -> Value {
-        let mut object = json!({ "text": self.text, "count": self.count, "at": self.at, "fault": self.fault() });
+        let mut object =
+            json!({ "text": self.text, "count": self.count, "at": self.at, "fault": self.fault() });
         if let Ok(fitted) = &self.outcome {
             let (layout, geometry) = (&fitted.layout, fitted.layout.geometry());
             object["logical_shape"] = json!(fitted.shape);
@@ -155,8 +157,12 @@ fn json(files: usize, found: &[Found]) -> String {
 
 fn table(files: usize, found: &[Found]) -> String {
     let (uses, faults) = sums(found);
-    let mut out = format!("{files} files, {} distinct layouts, {uses} uses, {faults} with a fault\n", found.len());
-    out += &format!("{:>6}  {:<20} {:<6} {:>8} {:>12} {:>7}\n", "uses", "shape", "type", "buffers", "bytes each", "waste");
+    let mut out =
+        format!("{files} files, {} distinct layouts, {uses} uses, {faults} with a fault\n", found.len());
+    out += &format!(
+        "{:>6}  {:<20} {:<6} {:>8} {:>12} {:>7}\n",
+        "uses", "shape", "type", "buffers", "bytes each", "waste"
+    );
     for found in found {
         match &found.outcome {
             Ok(fitted) => {

@@ -51,6 +51,8 @@ pub enum Descriptor {
     Metal(tenstorrent::metal::MetalLayout),
     /// `#ttnn.ttnn_layout<(d0, d1) -> (d0, d1), <1x1>, memref<..>, <interleaved>>`.
     TtnnLayout(tenstorrent::ttnn_layout::TtnnLayout),
+    /// `#ttnn.ttnn_nd_layout<<2x2>, memref<..>, <block_sharded>, <row_major>, <round_robin_1d>>`.
+    TtnnNdLayout(tenstorrent::ttnn_layout::TtnnNdLayout),
     /// `memref<1x1x2x2x!ttcore.tile<32x32, f32>, #ttcore.shard<8192x4096, 1>, ..>`.
     Buffer(tenstorrent::buffer::Buffer),
     /// `metal(shape=.., collapse=[..], ..)`.
@@ -75,6 +77,7 @@ impl Descriptor {
             Descriptor::Mx(d) => d,
             Descriptor::Metal(d) => d,
             Descriptor::TtnnLayout(d) => d,
+            Descriptor::TtnnNdLayout(d) => d,
             Descriptor::Buffer(d) => d,
             Descriptor::MetalConstructor(d) => d,
             Descriptor::MetalCurrent(d) => d,

@@ -54,9 +54,8 @@ pub(super) fn memref(cursor: &mut Cursor<'_>) -> Result<Descriptor> {
     }
     cursor.expect(">", "or `,` at the end of the memref")?;
     let (strides, offset) = strides.map_or((None, Some(0)), |s| (Some(s.steps), s.offset));
-    let offset = offset.ok_or_else(|| {
-        cursor.error_in("offset", "expected an offset that is known, found `?`".into())
-    })?;
+    let offset = offset
+        .ok_or_else(|| cursor.error_in("offset", "expected an offset that is known, found `?`".into()))?;
     Ok(Descriptor::Memref(Memref { shape, dtype, strides, offset }))
 }
 

@@ -56,7 +56,9 @@ impl<'a> Cursor<'a> {
         }
         let rest = self.rest();
         let Some(len) = rest.find(['"', '\\', '\n']).filter(|&len| rest[len..].starts_with('"')) else {
-            return Err(self.error_since(start, format!("expected {expected} between two `\"`, without escapes")));
+            return Err(
+                self.error_since(start, format!("expected {expected} between two `\"`, without escapes"))
+            );
         };
         self.at += len + 1;
         Ok(&rest[..len])

@@ -239,7 +239,10 @@ impl Scanner {
         }
         if self.captured.len() == MAX_TYPE {
             let At { line, column } = self.captured_at;
-            return Err(Error::TooComplex { what: format!("the type at line {line}, column {column},"), cap: MAX_TYPE });
+            return Err(Error::TooComplex {
+                what: format!("the type at line {line}, column {column},"),
+                cap: MAX_TYPE,
+            });
         }
         // Blanks of any length are one.
         let blank = byte.is_ascii_whitespace();
@@ -333,7 +336,8 @@ impl Scanner {
             b'>' | b')' | b']' | b'}' => Some(true),
             _ => None,
         };
-        let (State::Skip(depth) | State::Type(depth) | State::Definition { depth, .. }) = &mut self.state else {
+        let (State::Skip(depth) | State::Type(depth) | State::Definition { depth, .. }) = &mut self.state
+        else {
             return Ok(());
         };
         match close {
@@ -431,7 +435,9 @@ impl Scanner {
                 Some(old) if old.text != text => old.other = Some(*line),
                 Some(_) => {}
                 None => {
-                    self.module.definitions.insert(name.clone(), Definition { text, line: *line, other: None });
+                    self.module
+                        .definitions
+                        .insert(name.clone(), Definition { text, line: *line, other: None });
                 }
             }
         }
@@ -449,7 +455,11 @@ impl Scanner {
                 let At { line, column } = self.captured_at;
                 let begin: String = String::from_utf8_lossy(&self.captured).chars().take(40).collect();
                 let what = format!("the type at line {line}, column {column}");
-                return Err(Error::value(what, format!("{} and the end of the file", quote(&begin)), "its last `>`"));
+                return Err(Error::value(
+                    what,
+                    format!("{} and the end of the file", quote(&begin)),
+                    "its last `>`",
+                ));
             }
             _ => {}
         }
@@ -533,7 +543,8 @@ mod tests {
 
     #[test]
     fn arrows_close_nothing_and_types_may_go_over_lines() {
-        let file = "#m = affine_map<(d0) -> (d0)>\nx tensor<2xf32,\n   #t.l<(d0) -> (d0), memref<2xf32, #m>>>\n";
+        let file =
+            "#m = affine_map<(d0) -> (d0)>\nx tensor<2xf32,\n   #t.l<(d0) -> (d0), memref<2xf32, #m>>>\n";
         let text = "tensor<2xf32, #t.l<(d0) -> (d0), memref<2xf32, affine_map<(d0) -> (d0)>>>>";
         assert_eq!(texts(file), [(text.to_owned(), 1)]);
         assert_eq!((read(file.as_bytes()).unwrap().uses()[0].line), 2);

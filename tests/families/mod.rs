@@ -16,9 +16,7 @@ use tilewright::family::tenstorrent::metal::{
 };
 use tilewright::family::tenstorrent::tile::{Element, TileShape};
 use tilewright::family::tenstorrent::ttnn::{Memory, Orientation, PadValue, PageLayout, Scheme, Ttnn};
-use tilewright::family::tenstorrent::ttnn_layout::{
-    BufferType, CoreRange, TensorMemoryLayout, TtnnLayout,
-};
+use tilewright::family::tenstorrent::ttnn_layout::{BufferType, CoreRange, TensorMemoryLayout, TtnnLayout};
 use tilewright::family::{Family, Placement, Tensor};
 use tilewright::layout::affine::{AffineExpr, AffineMap};
 use tilewright::{DType, Format, Layout, Result};

@@ -11,8 +11,8 @@ use crate::error::{Error, Result};
 use crate::family::{
     Family, Placement, Tensor, check_count, check_positive, check_shape, check_sizes, entries, join, volume,
 };
-use crate::layout::affine::AffineMap;
 use crate::layout::Layout;
+use crate::layout::affine::AffineMap;
 
 /// Where a buffer lives, as its dialect says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -136,7 +136,8 @@ impl Buffer {
         let unit = self.element.stored_bytes();
         let scaled = |strides: &[u64], by: u64| -> Result<Vec<u64>> {
             let missing = shard.len().max(strides.len()) - strides.len();
-            let scaled = strides.iter().map(|&s| volume("the strides", [s, by])).collect::<Result<Vec<_>>>()?;
+            let scaled =
+                strides.iter().map(|&s| volume("the strides", [s, by])).collect::<Result<Vec<_>>>()?;
             Ok([vec![0; missing], scaled].concat())
         };
         let end = |strides: &[u64]| -> Result<u64> {
@@ -176,7 +177,10 @@ impl Buffer {
 
     /// Whether grid and shard are the halves of the shape.
     fn is_distributed(&self) -> bool {
-        matches!(self.arrangement, Arrangement::Shard { .. } | Arrangement::Interleaved { .. } | Arrangement::Viewed)
+        matches!(
+            self.arrangement,
+            Arrangement::Shard { .. } | Arrangement::Interleaved { .. } | Arrangement::Viewed
+        )
     }
 
     fn space(&self) -> MemorySpace {
@@ -214,7 +218,11 @@ impl Family for Buffer {
             let (grid, shard) = self.halves();
             check_positive("grid", &grid)?;
             if self.element.tile().is_some() && shard.len() < 2 {
-                return Err(Error::value("memref", join(&self.shape), "two dimensions of a shard, for tiles"));
+                return Err(Error::value(
+                    "memref",
+                    join(&self.shape),
+                    "two dimensions of a shard, for tiles",
+                ));
             }
         }
         if let Some(view) = &self.view
@@ -237,7 +245,11 @@ impl Family for Buffer {
             }
             Arrangement::Host { logical_shape, strides, .. } => {
                 if self.element.tile().is_some() {
-                    return Err(Error::value("memref", "tiles", "elements, as host_layout has strides of elements"));
+                    return Err(Error::value(
+                        "memref",
+                        "tiles",
+                        "elements, as host_layout has strides of elements",
+                    ));
                 }
                 if *logical_shape != self.shape {
                     return Err(Error::Derived {

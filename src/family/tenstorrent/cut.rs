@@ -24,8 +24,10 @@ const MAX_COMPARED: u64 = 1 << 12;
 pub(super) enum Home {
     /// To a buffer each, in their own order.
     Shards,
-    /// To a buffer each, in this order.
+    /// To these buffers in turn, as in [`Sharding::deal`].
     At(Vec<u32>),
+    /// To so many buffers in turn.
+    Turn(u64),
     /// In pages to so many banks in turn.
     Banks(u64),
 }
@@ -78,6 +80,7 @@ impl Cut {
         }
         match self.home {
             Home::Shards => {}
+            Home::Turn(buffers) => sharding.deal(Buffers::InTurn(buffers), sharding.bytes())?,
             Home::At(order) => sharding.deal(Buffers::At(order), sharding.bytes())?,
             Home::Banks(banks) => sharding.interleave(banks, DRAM_ALIGNMENT)?,
         }

@@ -309,7 +309,11 @@ impl MetalCurrent {
     /// # Errors
     /// Those of [`MetalCurrent::groups`]; overflows.
     pub fn physical(&self) -> Result<(AffineMap, Vec<u64>)> {
-        let (map, mut shape) = collapsed(&self.groups()?, &self.logical_shape, &self.dim_alignments)?;
+        self.physical_with(&self.dim_alignments)
+    }
+
+    fn physical_with(&self, alignments: &[u64]) -> Result<(AffineMap, Vec<u64>)> {
+        let (map, mut shape) = collapsed(&self.groups()?, &self.logical_shape, alignments)?;
         if map.dims() >= 2 {
             return Ok((map, shape));
         }
@@ -563,12 +567,16 @@ impl Family for MetalCurrent {
     fn to_layout(&self, tensor: &Tensor, placement: &Placement<'_>) -> Result<Layout> {
         self.validate()?;
         check_shape("logical_shape", &self.logical_shape, tensor)?;
-        let (map, physical) = self.physical()?;
+        let (mut map, physical) = self.physical()?;
         let shard = in_elements(&self.shard, self.element)?;
         let given = grid_times(&self.grid, &shard)?;
         // More is padding: the compiler makes shards that end at tiles.
         if placement.lenient {
-            check_room(&given, &collapse::extents(&map, &tensor.shape)?)?;
+            if check_room(&given, &collapse::extents(&map, &tensor.shape)?).is_err() {
+                // What is written may be the tensor without any alignment.
+                map = self.physical_with(&vec![1; self.logical_shape.len()])?.0;
+                check_room(&given, &collapse::extents(&map, &tensor.shape)?)?;
+            }
         } else if given.iter().zip(&physical).any(|(given, needed)| given < needed) {
             let (shape, alignments) = (join(&self.logical_shape), join(&self.dim_alignments));
             return Err(Error::Derived {

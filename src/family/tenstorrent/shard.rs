@@ -70,7 +70,19 @@ impl Sharding {
             cols.extend(col);
         }
         let space = Space::in_order(shards, total);
-        Ok(Sharding { format, tile, grid, shard, padded, inner, bytes, unit_bytes: bytes, offset: 0, space, dealt: false })
+        Ok(Sharding {
+            format,
+            tile,
+            grid,
+            shard,
+            padded,
+            inner,
+            bytes,
+            unit_bytes: bytes,
+            offset: 0,
+            space,
+            dealt: false,
+        })
     }
 
     /// The same with other strides inside of a shard: `strides` has the bytes from one element, or one tile, to the

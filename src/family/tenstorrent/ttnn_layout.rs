@@ -8,6 +8,7 @@ use super::cut::{self, Cut, Home, ceil_div, check_room, grid_times, in_elements,
 use super::metal::{Fill, MemorySpace};
 use super::shard::check_dealt;
 use super::tile::Element;
+use super::ttnn::Orientation;
 use crate::error::{Error, Result};
 use crate::family::{
     Family, MAX_RANK, Placement, Tensor, check_count, check_positive, check_sizes, entries, join, volume,
@@ -288,7 +289,9 @@ impl TtnnLayout {
                 // One bank for each core of the grid.
                 Ok(Home::Banks(volume("the grid", self.grid.iter().copied())?))
             }
-            Some(TensorMemoryLayout::Interleaved) => Ok(cut::banks(self.buffer_type.space(), placement.device)),
+            Some(TensorMemoryLayout::Interleaved) => {
+                Ok(cut::banks(self.buffer_type.space(), placement.device))
+            }
             _ => {
                 let order = self.order(volume("the grid", grid.iter().copied())?)?;
                 Ok(order.map_or(Home::Shards, Home::At))
@@ -315,7 +318,8 @@ impl TtnnLayout {
             (None, Some(map)) => {
                 check_dealt(shards)?;
                 let place = |n| {
-                    let core = super::device::index(n, &self.grid).iter().map(|&i| i as i64).collect::<Vec<_>>();
+                    let core =
+                        super::device::index(n, &self.grid).iter().map(|&i| i as i64).collect::<Vec<_>>();
                     map.eval(&core)
                 };
                 let places: Option<Vec<Vec<i64>>> = (0..shards).map(place).collect();
@@ -416,7 +420,170 @@ impl TtnnLayout {
             Some(layout) => TensorMemoryLayout::NAMES.iter().find(|n| n.1 == layout).map_or("", |n| n.0),
         };
         let tiles = self.element.tile().map_or("".into(), |t| format!(", tiles {}x{}", t.rows, t.cols));
-        let rule = format!("the collapsed tensor {}, {how} on the grid {}{tiles}", join(collapsed), join(&self.grid));
+        let rule = format!(
+            "the collapsed tensor {}, {how} on the grid {}{tiles}",
+            join(collapsed),
+            join(&self.grid)
+        );
         Error::Derived { what: "memref shape", given: join(&self.shard), derived: join(derived), rule }
+    }
+}
+
+/// How shards of any rank are handed to the cores of a grid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ShardDistribution {
+    /// Shard after shard to the cores in turn.
+    RoundRobin1d,
+    /// Shard (i, j) to core (i, j).
+    Grid2d,
+}
+
+impl ShardDistribution {
+    pub(crate) const NAMES: [(&'static str, ShardDistribution); 2] =
+        [("round_robin_1d", ShardDistribution::RoundRobin1d), ("grid_2d", ShardDistribution::Grid2d)];
+}
+
+/// `#ttnn.ttnn_nd_layout<<2x2>, memref<1x1x1x!ttcore.tile<32x32, bf16>, #ttnn.buffer_type<l1>>, <block_sharded>, <row_major>, <grid_2d>>`:
+/// shards of any rank on a grid of cores.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct TtnnNdLayout {
+    /// The tensor of `tensor<1x32x32xbf16, ...>` around the layout, where there is one.
+    pub tensor: Option<Tensor>,
+    /// Rows and columns of cores.
+    pub grid: Vec<u64>,
+    /// Shape of a shard in units of `element`, one size for each dimension of the tensor.
+    pub shard: Vec<u64>,
+    /// What the memref consists of.
+    pub element: Element,
+    /// Where it lives.
+    pub buffer_type: BufferType,
+    /// Interleaved, or block sharded, as the compiler calls all others.
+    pub memory_layout: TensorMemoryLayout,
+    /// The order of the cores; along the rows where the text says nothing.
+    pub orientation: Option<Orientation>,
+    /// How shards are handed out; in turn where the text says nothing.
+    pub distribution: Option<ShardDistribution>,
+}
+
+impl TtnnNdLayout {
+    /// Shards in L1 that go to the cores in turn, along the rows.
+    ///
+    /// ```
+    /// use tilewright::family::{Family, Placement, Tensor};
+    /// use tilewright::family::tenstorrent::tile::{Element, TileShape};
+    /// use tilewright::family::tenstorrent::ttnn_layout::TtnnNdLayout;
+    /// use tilewright::{DType, Format};
+    ///
+    /// let tiles = Element::Tile { shape: TileShape::T32X32, format: Format::Plain(DType::Bf16) };
+    /// let tensor = Tensor { shape: vec![3, 64, 64], dtype: DType::Bf16 };
+    /// let layout = TtnnNdLayout::new(vec![2, 2], vec![1, 1, 2], tiles);
+    /// assert_eq!(layout.to_layout(&tensor, &Placement::default())?.buffers(), 4);
+    /// # Ok::<(), tilewright::Error>(())
+    /// ```
+    pub fn new(grid: Vec<u64>, shard: Vec<u64>, element: Element) -> TtnnNdLayout {
+        TtnnNdLayout {
+            tensor: None,
+            grid,
+            shard,
+            element,
+            buffer_type: BufferType::L1,
+            memory_layout: TensorMemoryLayout::BlockSharded,
+            orientation: None,
+            distribution: None,
+        }
+    }
+
+    /// Where so many shards along each dimension go.
+    fn home(&self, counts: &[u64], placement: &Placement<'_>) -> Result<Home> {
+        if self.memory_layout == TensorMemoryLayout::Interleaved {
+            return Ok(cut::banks(self.buffer_type.space(), placement.device));
+        }
+        let [rows, cols] = self.grid[..] else { return Ok(Home::Shards) };
+        let column_major = self.orientation == Some(Orientation::ColMajor);
+        if self.distribution == Some(ShardDistribution::Grid2d) {
+            let Some(([i, j], leading)) = counts.split_last_chunk::<2>().map(|(l, last)| (*last, l)) else {
+                return Err(Error::value("memref", join(&self.shard), "two dimensions, which <grid_2d> has"));
+            };
+            let (down, across) = if column_major { (j, i) } else { (i, j) };
+            if leading.iter().any(|&n| n > 1) || down > rows || across > cols {
+                let given = format!("{} shards", join(counts));
+                let needed = format!("shards in two dimensions that fit the grid {}", join(&self.grid));
+                return Err(Error::value("grid", given, needed));
+            }
+            if !column_major {
+                return Ok(Home::Shards);
+            }
+            check_dealt(i * j)?;
+            return Ok(Home::At((0..i * j).map(|s| (s % j * i + s / j) as u32).collect()));
+        }
+        let shards = volume("the number of shards", counts.iter().copied())?;
+        let used = shards.min(volume("the grid", [rows, cols])?);
+        if !column_major {
+            return Ok(Home::Turn(used));
+        }
+        check_dealt(used)?;
+        let mut by_place: Vec<(u64, u64, u32)> = (0..used).map(|k| (k % rows, k / rows, k as u32)).collect();
+        by_place.sort_unstable();
+        let mut order = vec![0; by_place.len()];
+        for (place, (.., core)) in (0..).zip(by_place) {
+            order[core as usize] = place;
+        }
+        Ok(Home::At(order))
+    }
+}
+
+impl Family for TtnnNdLayout {
+    /// Checks sizes and ranks.
+    ///
+    /// # Errors
+    /// [`Error::Value`] that names the part.
+    fn validate(&self) -> Result<()> {
+        check_positive("grid", &self.grid)?;
+        check_count("grid", self.grid.len(), 2, "its rows and columns")?;
+        check_positive("memref", &self.shard)?;
+        if let Some(tensor) = &self.tensor {
+            check_sizes("tensor", &tensor.shape)?;
+            check_count(
+                "memref",
+                self.shard.len(),
+                tensor.shape.len(),
+                "one for each dimension of the tensor",
+            )?;
+        }
+        if self.element.tile().is_some() && self.shard.len() < 2 {
+            return Err(Error::value("memref", join(&self.shard), "two dimensions, which tiles have"));
+        }
+        Ok(())
+    }
+
+    /// The layout of a tensor of this shape.
+    ///
+    /// The last two dimensions are rounded up to the tile and all of them are cut into shards, which are numbered
+    /// row-major. Buffers are the cores that hold a shard, by row and column; all have room for as many shards as the
+    /// fullest.
+    ///
+    /// # Errors
+    /// [`Error::Value`] where the tensor is another or has no element, or where shards do not fit the grid; overflows.
+    fn to_layout(&self, tensor: &Tensor, placement: &Placement<'_>) -> Result<Layout> {
+        self.validate()?;
+        super::check_tensor(self.tensor.as_ref(), tensor)?;
+        check_positive("shape", &tensor.shape)?;
+        check_count("memref", self.shard.len(), tensor.shape.len(), "one for each dimension of the tensor")?;
+        let shard = in_elements(&self.shard, self.element)?;
+        let counts = ceil_div(&tensor.shape, &shard);
+        let map = AffineMap::identity(tensor.shape.len());
+        let extents = grid_times(&counts, &shard)?;
+        let mut cut = Cut::new(map, extents, &counts, shard, self.element);
+        cut.home = self.home(&counts, placement)?;
+        cut.layout(tensor, placement, Fill::Undef)
+    }
+
+    fn tensor(&self) -> Option<Tensor> {
+        self.tensor.clone()
+    }
+
+    fn has_grid(&self) -> bool {
+        true
     }
 }

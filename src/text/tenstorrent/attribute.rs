@@ -33,7 +33,8 @@ pub(super) fn layout_name<'a>(cursor: &mut Cursor<'a>) -> Result<(&'a str, Range
         return Err(cursor.unknown("a dialect that has layouts", dialect, span, &DIALECTS));
     }
     let (name, span) = cursor.word("the name of a layout")?;
-    if name == "memory_config" || (LAYOUTS.contains(&name) && (dialect == "ttnn") == name.starts_with("ttnn")) {
+    if name == "memory_config" || (LAYOUTS.contains(&name) && (dialect == "ttnn") == name.starts_with("ttnn"))
+    {
         return Ok((name, span));
     }
     Err(cursor.unknown(&format!("a layout of the dialect `{dialect}`"), name, span, &LAYOUTS))
@@ -117,7 +118,11 @@ pub(super) fn memory(cursor: &mut Cursor<'_>) -> Result<BufferMemory> {
     let start = cursor.start();
     let is_ttnn = cursor.eat("#") && cursor.eat_word("ttnn");
     cursor.rewind(start);
-    if is_ttnn { buffer_type(cursor).map(BufferMemory::Type) } else { memory_space(cursor).map(BufferMemory::Space) }
+    if is_ttnn {
+        buffer_type(cursor).map(BufferMemory::Type)
+    } else {
+        memory_space(cursor).map(BufferMemory::Space)
+    }
 }
 
 /// Reads an MLIR element type or `!ttcore.tile<32x32, bfp_bf8>`.
@@ -303,4 +308,3 @@ impl fmt::Display for Element {
         }
     }
 }
-

@@ -55,7 +55,8 @@ fn device(cursor: &mut Cursor<'_>) -> Result<Device> {
     Ok(device)
 }
 
-const NO_MAP: &str = "expected a map to (chip, y, x): only a grid of two dimensions is that of one chip without it";
+const NO_MAP: &str =
+    "expected a map to (chip, y, x): only a grid of two dimensions is that of one chip without it";
 
 /// The cores of one chip, in the order of a grid of two dimensions.
 fn one_chip(grid: &[u64]) -> Option<AffineMap> {

@@ -42,7 +42,8 @@ pub(super) fn layout(cursor: &mut Cursor<'_>, name: &str, tensor: Option<Enclosi
 
 /// The logical tensor of `tensor<4x4x!tt.tile<32x32, f32>, ..>` of 2025, which counts tiles.
 fn tensor_of(cursor: &Cursor<'_>, shape: &[u64], element: Element) -> Result<Tensor> {
-    let dtype = element.dtype().ok_or_else(|| cursor.error_in("tensor", "tiles of no element type".into()))?;
+    let dtype =
+        element.dtype().ok_or_else(|| cursor.error_in("tensor", "tiles of no element type".into()))?;
     let mut shape = shape.to_vec();
     if let (Element::Tile { shape: tile, .. }, [.., rows, cols]) = (element, shape.as_mut_slice()) {
         (*rows, *cols) = (rows.saturating_mul(tile.height()), cols.saturating_mul(tile.width()));
@@ -159,7 +160,8 @@ fn current_form(cursor: &mut Cursor<'_>, shape: Vec<u64>, element: Element) -> R
     }
     let mut grid = shape;
     let shard = grid.split_off(grid.len() / 2);
-    let memory = parts.memory.ok_or_else(|| cursor.error_since(start, "the memory space is missing".into()))?;
+    let memory =
+        parts.memory.ok_or_else(|| cursor.error_since(start, "the memory space is missing".into()))?;
     Ok(MetalCurrent {
         grid,
         shard,

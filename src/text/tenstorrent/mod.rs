@@ -54,6 +54,7 @@ pub(super) fn layout(cursor: &mut Cursor<'_>, tensor: Option<Enclosing>) -> Resu
     let (name, _) = attribute::layout_name(cursor)?;
     match name {
         "mesh_sharding" => mesh_sharding(cursor, tensor),
+        "ttnn_nd_layout" => ttnn_layout::nd_layout(cursor, tensor).map(Descriptor::TtnnNdLayout),
         "ttnn_layout" => ttnn_layout::layout(cursor, tensor).map(Descriptor::TtnnLayout),
         _ => metal::layout(cursor, name, tensor),
     }

@@ -5,7 +5,11 @@ use std::fmt;
 use super::Enclosing;
 use super::attribute::{self, Grid, name_of, write_sizes};
 use crate::error::Result;
-use crate::family::tenstorrent::ttnn_layout::{TensorMemoryLayout, TtnnLayout};
+use crate::family::tenstorrent::tile::Element;
+use crate::family::tenstorrent::ttnn::Orientation;
+use crate::family::tenstorrent::ttnn_layout::{
+    BufferType, ShardDistribution, TensorMemoryLayout, TtnnLayout, TtnnNdLayout,
+};
 use crate::family::{Tensor, join};
 use crate::text::affine;
 use crate::text::lexer::Cursor;
@@ -23,6 +27,48 @@ pub(super) fn layout(cursor: &mut Cursor<'_>, tensor: Option<Enclosing>) -> Resu
         mesh = Some(attribute::mesh_name(cursor)?);
         cursor.expect(",", "and a memref after the mesh")?;
     }
+    let (shard, element, buffer_type) = memref(cursor)?;
+    let tensor = tensor.and_then(|(shape, of)| Some(Tensor { shape, dtype: of.dtype()? }));
+    let mut layout = TtnnLayout::unchecked(tensor, map, grid, shard, element);
+    (layout.grid_map, layout.mesh, layout.buffer_type) = (grid_map, mesh, buffer_type);
+    while cursor.eat(",") {
+        option(cursor, &mut layout)?;
+    }
+    cursor.expect(">", "or `,` at the end of the layout")?;
+    Ok(layout)
+}
+
+/// Reads what follows `#ttnn.ttnn_nd_layout`, with the shape and element of the tensor around it, if any.
+pub(super) fn nd_layout(cursor: &mut Cursor<'_>, tensor: Option<Enclosing>) -> Result<TtnnNdLayout> {
+    cursor.expect("<", "after `ttnn_nd_layout`")?;
+    let Grid { sizes: grid, .. } = attribute::grid(cursor, "grid")?;
+    cursor.expect(",", "and a memref after the grid")?;
+    let (shard, element, buffer_type) = memref(cursor)?;
+    let mut layout = TtnnNdLayout::new(grid, shard, element);
+    layout.buffer_type = buffer_type;
+    layout.tensor = tensor.and_then(|(shape, of)| Some(Tensor { shape, dtype: of.dtype()? }));
+    cursor.expect(",", "and a memory layout after the memref")?;
+    layout.memory_layout =
+        attribute::angled(cursor, |c| c.choose("a memory layout", &TensorMemoryLayout::NAMES))?;
+    if cursor.eat(",") {
+        let orientation = attribute::angled(cursor, |c| c.choose("an orientation", &ORIENTATIONS))?;
+        layout.orientation = Some(orientation);
+    }
+    if cursor.eat(",") {
+        let names = &ShardDistribution::NAMES;
+        layout.distribution =
+            Some(attribute::angled(cursor, |c| c.choose("a distribution of shards", names))?);
+    }
+    cursor.expect(">", "at the end of the layout")?;
+    Ok(layout)
+}
+
+/// The names of orientations here.
+const ORIENTATIONS: [(&str, Orientation); 2] =
+    [("row_major", Orientation::RowMajor), ("col_major", Orientation::ColMajor)];
+
+/// Reads the memref of one shard.
+fn memref(cursor: &mut Cursor<'_>) -> Result<(Vec<u64>, Element, BufferType)> {
     if !cursor.eat_word("memref") {
         return Err(cursor.expected("`memref` after the grid"));
     }
@@ -34,14 +80,7 @@ pub(super) fn layout(cursor: &mut Cursor<'_>, tensor: Option<Enclosing>) -> Resu
     cursor.expect(",", "and a buffer type after the element type of the memref")?;
     let buffer_type = attribute::buffer_type(cursor)?;
     cursor.expect(">", "after the buffer type")?;
-    let tensor = tensor.and_then(|(shape, of)| Some(Tensor { shape, dtype: of.dtype()? }));
-    let mut layout = TtnnLayout::unchecked(tensor, map, grid, shard, element);
-    (layout.grid_map, layout.mesh, layout.buffer_type) = (grid_map, mesh, buffer_type);
-    while cursor.eat(",") {
-        option(cursor, &mut layout)?;
-    }
-    cursor.expect(">", "or `,` at the end of the layout")?;
-    Ok(layout)
+    Ok((shard, element, buffer_type))
 }
 
 /// Reads one of the parts behind the memref.
@@ -72,7 +111,12 @@ fn option(cursor: &mut Cursor<'_>, layout: &mut TtnnLayout) -> Result<()> {
             if cursor.peek() != Some('<') && TensorMemoryLayout::NAMES.iter().all(|n| n.0 != key) {
                 let (word, span) = cursor.word("a memory layout or `core_ranges`")?;
                 let names = TensorMemoryLayout::NAMES.map(|n| n.0);
-                return Err(cursor.unknown("a part of the layout", word, span, &[&names[..], &KEYS].concat()));
+                return Err(cursor.unknown(
+                    "a part of the layout",
+                    word,
+                    span,
+                    &[&names[..], &KEYS].concat(),
+                ));
             }
             let names = &TensorMemoryLayout::NAMES;
             let read = attribute::angled(cursor, |c| c.choose("a memory layout", names))?;
@@ -115,6 +159,29 @@ impl fmt::Display for TtnnLayout {
         }
         if self.ignore_physical_layout {
             f.write_str(", ignorePhysicalLayout = true")?;
+        }
+        f.write_str(if self.tensor.is_some() { ">>" } else { ">" })
+    }
+}
+
+impl fmt::Display for TtnnNdLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(tensor) = &self.tensor {
+            f.write_str("tensor<")?;
+            write_sizes(f, &tensor.shape)?;
+            write!(f, "{}, ", tensor.dtype.mlir_name())?;
+        }
+        write!(f, "#ttnn.ttnn_nd_layout<<{}>, memref<", join(&self.grid))?;
+        write_sizes(f, &self.shard)?;
+        write!(f, "{}, #ttnn.buffer_type<{}>>", self.element, self.buffer_type)?;
+        write!(f, ", <{}>", name_of(&TensorMemoryLayout::NAMES, self.memory_layout))?;
+        // A distribution stands behind an orientation.
+        let orientation = self.orientation.or(self.distribution.map(|_| Orientation::RowMajor));
+        if let Some(orientation) = orientation {
+            write!(f, ", <{}>", name_of(&ORIENTATIONS, orientation))?;
+        }
+        if let Some(distribution) = self.distribution {
+            write!(f, ", <{}>", name_of(&ShardDistribution::NAMES, distribution))?;
         }
         f.write_str(if self.tensor.is_some() { ">>" } else { ">" })
     }
