@@ -20,12 +20,14 @@ pub(super) fn memref(cursor: &mut Cursor<'_>) -> Result<Descriptor> {
     let shape = cursor.leading_sizes("memref")?;
     if cursor.peek() == Some('!') {
         let element = attribute::element(cursor)?;
-        cursor.mark("memref", start);
+        for part in ["memref", "grid"] {
+            cursor.mark(part, start);
+        }
         let strides = if is_strided(cursor) { Some(strided(cursor)?) } else { None };
         return buffer(cursor, shape, element, strides);
     }
     let (name, span) = cursor.word("an element type")?;
-    for part in ["shape", "memref"] {
+    for part in ["shape", "memref", "grid"] {
         cursor.mark(part, start);
     }
     if let Some(format) = MxArray::format(name) {

@@ -441,6 +441,7 @@ fn buffer(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
     let strides = row_major(&shard, size);
     let halves = [grid.clone(), shard].concat();
     let mut buffer = Buffer::new(if c.yes() { halves } else { units.clone() }, element);
+    buffer.memory = Some(BufferMemory::Space(c.of(&[MemorySpace::L1, MemorySpace::Dram])));
     if buffer.shape == units {
         buffer.arrangement = match c.below(2) {
             0 => Arrangement::RowMajor,
@@ -453,7 +454,6 @@ fn buffer(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
         1 => Arrangement::Interleaved { strides },
         _ => Arrangement::Shard { strides, buffers: c.of(&[None, Some(1), Some(2)]) },
     };
-    buffer.memory = Some(BufferMemory::Space(c.of(&[MemorySpace::L1, MemorySpace::Dram])));
     let device = device(c, &grid).map(|device| with_banks(c, device));
     Some(Case { device, ..Case::of(Descriptor::Buffer(buffer)) })
 }

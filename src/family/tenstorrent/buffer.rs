@@ -225,6 +225,11 @@ impl Family for Buffer {
                 ));
             }
         }
+        let is_host = matches!(self.arrangement, Arrangement::RowMajor | Arrangement::Strided { .. });
+        if is_host && self.element.tile().is_none() && self.memory.is_none() {
+            let needed = "one, since elements in no memory of a device are a host array";
+            return Err(Error::value("memory", "none", needed));
+        }
         if let Some(view) = &self.view
             && self.is_distributed()
         {
@@ -282,7 +287,7 @@ impl Family for Buffer {
         let map = AffineMap::identity(own.len());
         let mut cut = Cut::new(map, own, &grid, in_elements(&shard, self.element)?, self.element);
         match &self.view {
-            Some(view) if self.is_distributed() => cut = cut.behind(view)?,
+            Some(view) if self.is_distributed() => cut = cut.behind("view", view)?,
             _ => {}
         }
         if cut.grid == grid {

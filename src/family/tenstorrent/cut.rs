@@ -92,17 +92,17 @@ impl Cut {
 
     /// The cut of what lies behind a view: `view` maps the index of an element (or tile) in grid and shard to the
     /// index in the grid and shard that are in memory. Its last results, as many as a shard has dimensions, are the
-    /// shard's.
+    /// shard's. `what` is how the text calls the view.
     ///
     /// # Errors
     /// Where the view has another rank, or a map that is too large.
-    pub(super) fn behind(mut self, view: &AffineMap) -> Result<Cut> {
+    pub(super) fn behind(mut self, what: &str, view: &AffineMap) -> Result<Cut> {
         let rank = self.grid.len();
         let results = view.results().len();
         if view.dims() != 2 * rank || results <= rank {
             let given = format!("a map of {} dimensions to {results}", view.dims());
             let needed = format!("{} dimensions, grid and shard, to more than {rank}", 2 * rank);
-            return Err(Error::value("view", given, needed));
+            return Err(Error::value(what, given, needed));
         }
         let tile = tile_sizes(self.element, rank);
         let units: Vec<u64> = self.shard.iter().zip(&tile).map(|(n, t)| n / t).collect();
@@ -114,7 +114,7 @@ impl Cut {
         }
         let end = view.eval(&last).ok_or_else(|| Error::overflow("the map of a view"))?;
         if let Some(end) = end.iter().find(|&&e| e < 0) {
-            return Err(Error::value("view", format!("{end} at the last index {last:?}"), "0 or more"));
+            return Err(Error::value(what, format!("{end} at the last index {last:?}"), "0 or more"));
         }
         let ends: Vec<u64> = end.iter().map(|&e| e as u64 + 1).collect();
         self.map = self.map_behind(view, &tile, &ends)?;

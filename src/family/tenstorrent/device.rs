@@ -89,7 +89,10 @@ impl Device {
             return Err(Error::value(
                 "chipIds",
                 entries(self.chip_ids.len()),
-                format!("{needed}, one for each chip of meshShape {}", join(&self.mesh_shape)),
+                match self.mesh_shape.is_empty() {
+                    true => format!("{needed}, since meshShape is empty"),
+                    false => format!("{needed}, one for each chip of meshShape {}", join(&self.mesh_shape)),
+                },
             ));
         }
         let mut ids = self.chip_ids.clone();

@@ -588,7 +588,7 @@ impl Family for MetalCurrent {
         }
         let mut cut = Cut::new(map, given, &self.grid, shard, self.element);
         if let Some(view) = &self.index_map {
-            cut = cut.behind(view)?;
+            cut = cut.behind("index_map", view)?;
         }
         cut.home = home(self.memory_layout, self.memory, &cut.grid, placement.device)?;
         let layout = cut.layout(tensor, placement, self.fill)?;

@@ -33,11 +33,12 @@ pub(super) fn layout_name<'a>(cursor: &mut Cursor<'a>) -> Result<(&'a str, Range
         return Err(cursor.unknown("a dialect that has layouts", dialect, span, &DIALECTS));
     }
     let (name, span) = cursor.word("the name of a layout")?;
-    if name == "memory_config" || (LAYOUTS.contains(&name) && (dialect == "ttnn") == name.starts_with("ttnn"))
-    {
+    let known: Vec<&str> =
+        LAYOUTS.into_iter().filter(|n| (dialect == "ttnn") == n.starts_with("ttnn")).collect();
+    if known.contains(&name) {
         return Ok((name, span));
     }
-    Err(cursor.unknown(&format!("a layout of the dialect `{dialect}`"), name, span, &LAYOUTS))
+    Err(cursor.unknown(&format!("a layout of the dialect `{dialect}`"), name, span, &known))
 }
 
 /// An error over a name that a file defines.

@@ -66,6 +66,7 @@ fn layout(cursor: &mut Cursor<'_>, name: &str, at: usize, buffer: &mut Buffer) -
                 return Err(cursor.error_since(at, "a view can only stand alone or behind `shard`".into()));
             }
             buffer.view = affine::map_or_rank(cursor)?;
+            cursor.mark("view", value);
             if !is_shard {
                 buffer.arrangement = Arrangement::Viewed;
             }
@@ -74,21 +75,34 @@ fn layout(cursor: &mut Cursor<'_>, name: &str, at: usize, buffer: &mut Buffer) -
             return Err(cursor.error_since(at, "a memref has one layout, and a view behind it".into()));
         }
         "shard" => {
-            let strides = cursor.sizes("strides")?;
-            let buffers = if cursor.eat(",") { Some(cursor.number("the number of buffers")?) } else { None };
+            let strides = marked_strides(cursor)?;
+            let buffers = if cursor.eat(",") { Some(buffers(cursor)?) } else { None };
             buffer.arrangement = Arrangement::Shard { strides, buffers };
         }
         "cb_layout" => {
-            let strides = cursor.sizes("strides")?;
+            let strides = marked_strides(cursor)?;
             cursor.expect(",", "and the number of buffers after the strides")?;
-            let buffers = cursor.number("the number of buffers")?;
+            let buffers = buffers(cursor)?;
             buffer.arrangement = Arrangement::Circular { strides, buffers };
         }
-        "interleaved" => buffer.arrangement = Arrangement::Interleaved { strides: cursor.sizes("strides")? },
+        "interleaved" => buffer.arrangement = Arrangement::Interleaved { strides: marked_strides(cursor)? },
         _ => return host(cursor, buffer),
     }
-    cursor.mark(if name == "view" { "view" } else { "strides" }, value);
     cursor.expect(">", &format!("after the value of `{name}`"))
+}
+
+fn marked_strides(cursor: &mut Cursor<'_>) -> Result<Vec<u64>> {
+    let start = cursor.start();
+    let strides = cursor.sizes("strides")?;
+    cursor.mark("strides", start);
+    Ok(strides)
+}
+
+fn buffers(cursor: &mut Cursor<'_>) -> Result<u64> {
+    let start = cursor.start();
+    let buffers = cursor.number("the number of buffers")?;
+    cursor.mark("buffers", start);
+    Ok(buffers)
 }
 
 /// Reads the value of `host_layout`, with its `>`.

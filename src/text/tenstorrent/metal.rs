@@ -19,9 +19,13 @@ use crate::text::lexer::Cursor;
 use crate::text::loops::tuple::Tuple;
 
 /// Reads what follows `#ttcore.metal_layout`, or `#tt.layout` as it was called until 2024-10, with the shape and
-/// element of the tensor around it, if any.
-pub(super) fn layout(cursor: &mut Cursor<'_>, name: &str, tensor: Option<Enclosing>) -> Result<Descriptor> {
-    let start = cursor.start();
+/// element of the tensor around it, if any; the layout begins at `start`.
+pub(super) fn layout(
+    cursor: &mut Cursor<'_>,
+    start: usize,
+    name: &str,
+    tensor: Option<Enclosing>,
+) -> Result<Descriptor> {
     cursor.expect("<", &format!("after `{name}`"))?;
     if cursor.peek() == Some('(') || cursor.peek_word() == "affine_map" {
         let tensor = match tensor {
@@ -143,7 +147,9 @@ fn current_form(cursor: &mut Cursor<'_>, shape: Vec<u64>, element: Element) -> R
     loop {
         let at = cursor.start();
         if parts.read(cursor)? {
-            return Err(cursor.error_since(at, "this part of the layout is given twice".into()));
+            return Err(
+                cursor.error_since(at, "a part of this kind is already given: expected each once".into())
+            );
         }
         if !cursor.eat(",") {
             cursor.expect(">", "or `,` in the layout")?;

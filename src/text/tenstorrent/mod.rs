@@ -51,11 +51,12 @@ fn mesh_sharding(cursor: &mut Cursor<'_>, tensor: Option<Enclosing>) -> Result<D
 
 /// Reads a layout that begins with `#`, with the tensor around it, if any.
 pub(super) fn layout(cursor: &mut Cursor<'_>, tensor: Option<Enclosing>) -> Result<Descriptor> {
+    let start = cursor.start();
     let (name, _) = attribute::layout_name(cursor)?;
     match name {
         "mesh_sharding" => mesh_sharding(cursor, tensor),
         "ttnn_nd_layout" => ttnn_layout::nd_layout(cursor, tensor).map(Descriptor::TtnnNdLayout),
         "ttnn_layout" => ttnn_layout::layout(cursor, tensor).map(Descriptor::TtnnLayout),
-        _ => metal::layout(cursor, name, tensor),
+        _ => metal::layout(cursor, start, name, tensor),
     }
 }

@@ -124,7 +124,7 @@ fn option(cursor: &mut Cursor<'_>, layout: &mut TtnnLayout) -> Result<()> {
         }
     };
     if twice {
-        return Err(cursor.error_since(at, "this part of the layout is given twice".into()));
+        return Err(cursor.error_since(at, "a part of this kind is already given: expected each once".into()));
     }
     Ok(())
 }
