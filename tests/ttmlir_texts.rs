@@ -130,7 +130,7 @@ fn outcome(text: &str) -> Outcome {
             Outcome::Accepted
         }
         (Verdict::None, Err(error @ Error::Derived { .. })) => {
-            Outcome::Refused(format!("{}", error.to_string().split(':').next().unwrap_or("")))
+            Outcome::Refused(error.to_string().split(':').next().unwrap_or("").to_owned())
         }
         (Verdict::Shard(_), Err(error)) => panic!("{text}\nfollows from the rule, but {error}"),
         (Verdict::None, Err(error)) => Outcome::Left(error.to_string()),
