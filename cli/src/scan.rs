@@ -65,8 +65,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut folders = vec![(path.to_owned(), 0)];
     while let Some((folder, depth)) = folders.pop() {
-        let failed =
-            |e: std::io::Error| Error::Io { path: folder.display().to_string(), what: e.to_string() };
+        let failed = |e: std::io::Error| Error::io(folder.display(), "cannot list it", e);
         for entry in fs::read_dir(&folder).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let kind = entry.file_type().map_err(failed)?;
@@ -87,10 +86,11 @@ fn files(path: &Path) -> Result<Vec<PathBuf>> {
 
 /// What is in an MLIR file; errors name the file.
 pub(crate) fn read(path: &Path) -> Result<mlir::Module> {
-    let name = || path.display().to_string();
-    let file = File::open(path).map_err(|e| Error::Io { path: name(), what: e.to_string() })?;
+    let file = File::open(path).map_err(|e| Error::io(path.display(), "cannot open it", e))?;
     mlir::read(BufReader::with_capacity(CHUNK, file)).map_err(|error| match error {
-        Error::Io { what, .. } => Error::Io { path: name(), what }.into(),
+        Error::Io { what, kind, source, .. } => {
+            Error::Io { path: path.display().to_string(), what, kind, source }.into()
+        }
         error => Failure::usage("file", path.display(), error),
     })
 }

@@ -108,7 +108,7 @@ pub fn read(mut file: impl BufRead) -> Result<Module> {
             Ok([]) => break,
             Ok(chunk) => chunk,
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
-            Err(e) => return Err(Error::Io { path: String::new(), what: e.to_string() }),
+            Err(e) => return Err(Error::io("", "cannot read it", e)),
         };
         let len = chunk.len();
         for &byte in chunk {
