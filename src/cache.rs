@@ -88,7 +88,12 @@ impl Endpoint<'_> {
     fn layout_of(&self, tensor: &Tensor) -> Result<Layout> {
         let device = self.device.map(str::parse).transpose()?;
         let mesh = self.mesh.map(str::parse).transpose()?;
-        let placement = Placement { device: device.as_ref(), mesh: mesh.as_ref(), pad_value: self.pad_value };
+        let placement = Placement {
+            device: device.as_ref(),
+            mesh: mesh.as_ref(),
+            pad_value: self.pad_value,
+            ..Placement::default()
+        };
         self.layout.parse::<Descriptor>()?.layout(tensor, &placement)
     }
 }

@@ -15,13 +15,17 @@ use tilewright::family::host::mx::MxArray;
 use tilewright::family::host::strided::Memref;
 use tilewright::family::loops::{Dci, Dcsi, ThreeTuple};
 use tilewright::family::spyre::{DataFormat, SpyreLayout};
-use tilewright::family::tenstorrent::device::Device;
+use tilewright::family::tenstorrent::buffer::{Arrangement, Buffer, BufferMemory};
+use tilewright::family::tenstorrent::device::{Device, Topology};
 use tilewright::family::tenstorrent::mesh::{Mapper, Placement, ShardedBufferConfig};
 use tilewright::family::tenstorrent::metal::{
     Fill, MemoryLayout, MemorySpace, MetalConstructor, MetalCurrent, MetalLayout,
 };
 use tilewright::family::tenstorrent::tile::{Element, TileShape};
 use tilewright::family::tenstorrent::ttnn::{Memory, Orientation, PadValue, PageLayout, Scheme, Ttnn};
+use tilewright::family::tenstorrent::ttnn_layout::{
+    BufferType, CoreRange, ShardDistribution, TensorMemoryLayout, TtnnLayout, TtnnNdLayout,
+};
 use tilewright::layout::affine::{AffineExpr, AffineMap};
 use tilewright::text::{MAX_DEPTH, MAX_TEXT, parse};
 
@@ -92,15 +96,10 @@ fn only_a_key_that_is_not_known_gives_a_warning() {
 #[test]
 fn metal_layout_reads_each_part() {
     let text = "tensor<53x63xf32,\n\t#tt.metal_layout< (d0,d1)->(d0, d1 ) , neginf,\n <3x2>,memref<1 x 1x!tt.tile<32 x 32,bfp_f4>, #tt.memory_space<dram>> >>";
-    let expected = MetalLayout {
-        tensor: Some(Tensor { shape: vec![53, 63], dtype: DType::F32 }),
-        map: AffineMap::identity(2),
-        fill: Fill::NegInf,
-        grid: vec![3, 2],
-        shard: vec![1, 1],
-        element: Element::Tile { shape: TileShape::T32X32, format: Format::Block(BlockFormat::Bfp4A) },
-        memory: MemorySpace::Dram,
-    };
+    let element = Element::Tile { shape: TileShape::T32X32, format: Format::Block(BlockFormat::Bfp4A) };
+    let mut expected = MetalLayout::new(AffineMap::identity(2), vec![3, 2], vec![1, 1], element);
+    expected.tensor = Some(Tensor { shape: vec![53, 63], dtype: DType::F32 });
+    (expected.fill, expected.memory) = (Fill::NegInf, MemorySpace::Dram);
     assert_eq!(layout(text), Descriptor::Metal(expected));
 }
 
@@ -261,8 +260,8 @@ fn errors_say_what_was_expected_where() {
         (current("2x4x1x1", "33x128", "32x32", "[0, 1], [5, 2]"), "dense<[[0, 1], [5, 2]]> : tensor<2x2xi64>", &["start is 5"]),
         (current("2x4x1x1", "33x128", "32x32", "[-10, 1], [1, 2]"), "dense<[[-10, 1], [1, 2]]> : tensor<2x2xi64>", &["start is -10"]),
         (current("2x4x1x1", "33x128", "32x32", "[1, 0], [1, 2]"), "dense<[[1, 0], [1, 2]]> : tensor<2x2xi64>", &["(1)", "(0)", "not exceed"]),
-        (current("2x1", "33x128", "32x32", "[1, -1]"), "dense<[[1, -1]]> : tensor<1x2xi64>", &["every dimension"]),
-        (current("2x1", "33x128", "32x32", "[0, 1]"), "dense<[[0, 1]]> : tensor<1x2xi64>", &["every dimension", "2"]),
+        // A dimension that no interval covers is a dimension of its own.
+        (current("2x1", "33x128", "32x32", "[0, 1]"), "2x1x!ttcore.tile<32x32, bf16>", &["1 entry", "2"]),
         (current("2x4x1x1", "33x128", "32x32", "[0, 1, 2]"), "[0, 1, 2]", &["pair", "3"]),
         (current("2x4x1x1", "33x128", "32x32", "0, 1"), "0", &["2D array"]),
         (current("2x4x1", "33x128", "32x32", "[0, 1], [1, 2]"), "2x4x1x!ttcore.tile<32x32, bf16>", &["3 dimensions", "even"]),
@@ -568,14 +567,13 @@ fn metal() -> impl Strategy<Value = MetalLayout> {
         let tensor =
             proptest::option::of((sizes(dims), dtype()).prop_map(|(shape, dtype)| Tensor { shape, dtype }));
         let parts = (tensor, map(dims, rank), fill(), sizes(rank), sizes(rank), element(), memory());
-        parts.prop_map(|(tensor, map, fill, grid, shard, element, memory)| MetalLayout {
-            tensor,
-            map,
-            fill,
-            grid,
-            shard,
-            element,
-            memory,
+        parts.prop_map(|(tensor, map, fill, grid, shard, element, memory)| {
+            let mut metal = MetalLayout::new(map, grid, shard, element);
+            (metal.tensor, metal.fill, metal.memory) = (tensor, fill, memory);
+            if memory == MemorySpace::Dram {
+                metal.memory_layout = MemoryLayout::Interleaved;
+            }
+            metal
         })
     })
 }
@@ -585,8 +583,9 @@ fn constructor() -> impl Strategy<Value = MetalConstructor> {
         let end = if negative { -1 } else { rank as i64 - 1 };
         let parts = (sizes(rank), sizes(3), element(), fill(), memory());
         parts.prop_map(move |(shape, grid, element, fill, memory)| {
-            let collapse = vec![(1, end)];
-            MetalConstructor { shape, collapse, grid, element, fill, memory }
+            let mut metal = MetalConstructor::new(shape, grid, element);
+            (metal.collapse, metal.fill, metal.memory) = (vec![(1, end)], fill, memory);
+            metal
         })
     })
 }
@@ -594,20 +593,96 @@ fn constructor() -> impl Strategy<Value = MetalConstructor> {
 fn current() -> impl Strategy<Value = MetalCurrent> {
     (2usize..6).prop_flat_map(|rank| {
         let layout = select(vec![MemoryLayout::Sharded, MemoryLayout::Interleaved]);
-        let parts = (sizes(2), sizes(2), element(), sizes(rank), sizes(rank), memory(), layout);
-        parts.prop_map(move |(grid, shard, element, logical_shape, dim_alignments, memory, memory_layout)| {
-            let collapsed_intervals = vec![(0, -1), (rank as i64 - 1, rank as i64)];
-            MetalCurrent {
-                grid,
-                shard,
-                element,
-                logical_shape,
-                dim_alignments,
-                collapsed_intervals,
-                memory,
-                memory_layout,
-            }
+        let view = proptest::option::of(map(4, 4));
+        let of = (element(), memory(), layout, fill(), any::<bool>());
+        let parts = ([sizes(2), sizes(2), sizes(rank), sizes(rank)], view, of);
+        parts.prop_map(|([grid, shard, shape, alignments], view, of)| {
+            let rank = shape.len() as i64;
+            let (element, memory, layout, fill, partial) = of;
+            let mut metal = MetalCurrent::new(shape, grid, shard, element);
+            (metal.memory, metal.memory_layout, metal.fill, metal.index_map) = (memory, layout, fill, view);
+            metal.dim_alignments = alignments;
+            // A dimension that no interval covers is alone.
+            metal.collapsed_intervals = if partial { vec![(0, -1)] } else { vec![(0, -1), (rank - 1, rank)] };
+            metal
         })
+    })
+}
+
+fn buffer_type() -> impl Strategy<Value = BufferType> {
+    use BufferType::{Dram, L1, L1Small, SystemMemory, Trace};
+    select(vec![Dram, L1, SystemMemory, L1Small, Trace])
+}
+
+fn ttnn_layout() -> impl Strategy<Value = TtnnLayout> {
+    use TensorMemoryLayout::{BlockSharded, HeightSharded, Interleaved, WidthSharded};
+    let tensor = (sizes(3), dtype()).prop_map(|(shape, dtype)| Tensor { shape, dtype });
+    let layout =
+        select(vec![None, Some(Interleaved), Some(HeightSharded), Some(WidthSharded), Some(BlockSharded)]);
+    let range = [0u64..9, 0u64..9, 0u64..9, 0u64..9]
+        .prop_map(|[x, y, w, h]| CoreRange { start: [x, y], end: [x + w, y + h] });
+    use proptest::option::of;
+    let flags = (of(any::<bool>()), any::<bool>(), of("[a-z]{1,8}"), of(map(2, 3)));
+    let parts = (
+        of(tensor),
+        [sizes(2), sizes(2)],
+        map(3, 2),
+        element(),
+        buffer_type(),
+        layout,
+        of(vec(range, 0..3)),
+        flags,
+    );
+    parts.prop_map(|(tensor, [grid, shard], map, element, buffer_type, layout, ranges, flags)| {
+        let like = Tensor { shape: vec![1; 3], dtype: DType::F32 };
+        let mut ttnn =
+            TtnnLayout::new(like, AffineMap::identity(3), Element::Scalar(DType::F32)).expect("a layout");
+        (ttnn.tensor, ttnn.grid, ttnn.shard, ttnn.map, ttnn.element) = (tensor, grid, shard, map, element);
+        (ttnn.buffer_type, ttnn.memory_layout, ttnn.core_ranges) = (buffer_type, layout, ranges);
+        (ttnn.exact_grid, ttnn.ignore_physical_layout, ttnn.mesh, ttnn.grid_map) = flags;
+        ttnn
+    })
+}
+
+fn nd_layout() -> impl Strategy<Value = TtnnNdLayout> {
+    let tensor = (sizes(3), dtype()).prop_map(|(shape, dtype)| Tensor { shape, dtype });
+    let how = select(vec![None, Some(ShardDistribution::RoundRobin1d), Some(ShardDistribution::Grid2d)]);
+    let parts =
+        (proptest::option::of(tensor), sizes(2), sizes(3), element(), buffer_type(), orientation(), how);
+    parts.prop_map(|(tensor, grid, shard, element, buffer_type, orientation, how)| {
+        let mut nd = TtnnNdLayout::new(grid, shard, element);
+        (nd.tensor, nd.buffer_type, nd.orientation, nd.distribution) =
+            (tensor, buffer_type, Some(orientation), how);
+        nd
+    })
+}
+
+fn buffer() -> impl Strategy<Value = Buffer> {
+    let offset = proptest::option::of(0..1u64 << 62);
+    let arrangement = prop_oneof![
+        Just(Arrangement::RowMajor),
+        Just(Arrangement::Viewed),
+        (sizes(4), offset).prop_map(|(strides, offset)| Arrangement::Strided { strides, offset }),
+        (sizes(2), proptest::option::of(1u64..4))
+            .prop_map(|(strides, buffers)| Arrangement::Shard { strides, buffers }),
+        (sizes(4), 1u64..4).prop_map(|(strides, buffers)| Arrangement::Circular { strides, buffers }),
+        sizes(2).prop_map(|strides| Arrangement::Interleaved { strides }),
+    ];
+    let memory = proptest::option::of(prop_oneof![
+        memory().prop_map(BufferMemory::Space),
+        buffer_type().prop_map(BufferMemory::Type)
+    ]);
+    let parts = (sizes(4), element(), arrangement, memory, proptest::option::of(map(4, 4)));
+    parts.prop_map(|(shape, element, arrangement, memory, view)| {
+        let mut buffer = Buffer::new(shape, element);
+        // A host array has no memory and elements, and is another descriptor.
+        let is_host = matches!(arrangement, Arrangement::RowMajor | Arrangement::Strided { .. });
+        buffer.memory = if is_host { memory.or(Some(BufferMemory::Space(MemorySpace::L1))) } else { memory };
+        if matches!(arrangement, Arrangement::Shard { .. } | Arrangement::Viewed) {
+            buffer.view = view;
+        }
+        buffer.arrangement = arrangement;
+        buffer
     })
 }
 
@@ -702,6 +777,9 @@ fn descriptor() -> impl Strategy<Value = Descriptor> {
         metal().prop_map(Descriptor::Metal),
         constructor().prop_map(Descriptor::MetalConstructor),
         current().prop_map(Descriptor::MetalCurrent),
+        ttnn_layout().prop_map(Descriptor::TtnnLayout),
+        nd_layout().prop_map(Descriptor::TtnnNdLayout),
+        buffer().prop_map(Descriptor::Buffer),
         ttnn().prop_map(Descriptor::Ttnn),
         spyre().prop_map(Descriptor::Spyre),
         three_tuple().prop_map(Descriptor::Tuple),
@@ -774,9 +852,12 @@ proptest! {
     }
 
     #[test]
-    fn every_device_prints_as_itself(map in map(2, 3), grid in sizes(2), ids in proptest::collection::hash_set(0u64..1000, 1..20)) {
+    fn every_device_prints_as_itself(map in map(2, 3), grid in sizes(2), ids in proptest::collection::hash_set(0u64..1000, 1..20), dram in proptest::option::of(sizes(2)), topology in vec(select(vec![Topology::Ring, Topology::Linear, Topology::Disabled]), 0..3)) {
         let chip_ids: Vec<u64> = ids.into_iter().collect();
-        let device = Device { grid, map, mesh_shape: vec![1, chip_ids.len() as u64], chip_ids };
+        let mesh_shape = if chip_ids.len() == 1 { vec![] } else { vec![1, chip_ids.len() as u64] };
+        let mut device = Device::new(grid, map, mesh_shape, chip_ids);
+        device.dram_grid = dram;
+        device.mesh_topology = topology;
         prop_assert_eq!(device.to_string().parse(), Ok(device));
     }
 

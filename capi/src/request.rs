@@ -4,7 +4,7 @@ use tilewright::dtype::{BlockFormat, DType, Format};
 use tilewright::family::Descriptor;
 use tilewright::family::host::strided::Memref;
 use tilewright::family::spyre::{DataFormat, SpyreLayout};
-use tilewright::family::tenstorrent::metal::{Fill, MemorySpace, MetalConstructor};
+use tilewright::family::tenstorrent::metal::{Fill, MetalConstructor};
 use tilewright::family::tenstorrent::tile::{Element, TileShape};
 use tilewright::family::tenstorrent::ttnn::{Memory, Orientation, PageLayout, Scheme, Ttnn};
 use tilewright::family::{MAX_RANK, Placement, Tensor};
@@ -149,7 +149,8 @@ unsafe fn layout(
         // SAFETY: as above.
         unsafe { border::slice(given.pad_value, 1, &name("pad_value")) }?.first().copied()
     };
-    let placement = Placement { device: device.as_ref(), mesh: mesh.as_ref(), pad_value };
+    let placement =
+        Placement { device: device.as_ref(), mesh: mesh.as_ref(), pad_value, ..Placement::default() };
     Ok(descriptor.layout(tensor, &placement)?)
 }
 
@@ -228,14 +229,10 @@ unsafe fn metal(at: *const tw_metal, tensor: &Tensor) -> Result<Descriptor> {
         None => Element::Scalar(plain("metal->format", given.format)?),
     };
     let fill = [Fill::Undef, Fill::Zero, Fill::One, Fill::Inf, Fill::NegInf];
-    Ok(Descriptor::MetalConstructor(MetalConstructor {
-        shape: tensor.shape.clone(),
-        collapse: collapse.iter().map(|&[begin, end]| (begin, end)).collect(),
-        grid: grid.to_vec(),
-        element,
-        fill: pick("metal->fill", given.fill, fill)?,
-        memory: MemorySpace::L1,
-    }))
+    let mut metal = MetalConstructor::new(tensor.shape.clone(), grid.to_vec(), element);
+    metal.collapse = collapse.iter().map(|&[begin, end]| (begin, end)).collect();
+    metal.fill = pick("metal->fill", given.fill, fill)?;
+    Ok(Descriptor::MetalConstructor(metal))
 }
 
 /// # Safety

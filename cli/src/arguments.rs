@@ -11,7 +11,8 @@ use super::failure::{Failure, Result};
 
 /// Moves tensors between host memory and accelerator memory layouts.
 ///
-/// Layout texts are those of tt-mlir, TTNN, torch-spyre and MLIR memrefs. A text may be given as @FILE.
+/// Layout texts are those of tt-mlir, TTNN, torch-spyre and MLIR memrefs. A text may be given as @FILE,
+/// or as @FILE.mlir#NAME where an MLIR file gives it a name.
 /// TILEWRIGHT_ISA=scalar|base|v3|v4 forces an instruction set level.
 #[derive(Parser)]
 #[command(name = "tilewright", arg_required_else_help = true, disable_help_subcommand = true)]
@@ -33,8 +34,22 @@ pub(crate) enum Command {
     Locate(LocateArgs),
     /// Turn a mesh mapper into TT-Mesh's ShardedBufferConfig
     Lower(LowerArgs),
+    /// List every layout in the IR of a compiler
+    Scan(ScanArgs),
     /// Measure conversions against memcpy on this machine
     Bench(BenchArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct ScanArgs {
+    /// An .mlir file, or a folder of them
+    pub(crate) path: PathBuf,
+    /// Take the written memref as what is meant where a text contradicts itself
+    #[arg(long)]
+    pub(crate) lenient: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]
@@ -156,18 +171,45 @@ pub(crate) struct LowerArgs {
 /// A tensor without its elements.
 #[derive(Args)]
 pub(crate) struct TensorArgs {
-    /// Logical shape, e.g. 2,3,4
+    /// Logical shape, e.g. 2,3,4 [default: what the layout text says of it]
     #[arg(long, value_name = "a,b,c")]
-    shape: String,
-    /// Logical element type
+    shape: Option<String>,
+    /// Logical element type [default: what the layout text says of it]
     #[arg(long, value_name = "D")]
-    dtype: String,
+    dtype: Option<String>,
 }
 
 impl TensorArgs {
-    pub(crate) fn read(&self) -> Result<Tensor> {
-        Ok(Tensor { shape: numbers("--shape", &self.shape)?, dtype: dtype(&self.dtype)? })
+    /// The tensor; what is left out is what the layout texts say of it, where there is no mesh.
+    pub(crate) fn read(&self, layouts: Option<&LayoutArgs>, from: Option<&str>) -> Result<Tensor> {
+        let shape = self.shape.as_deref().map(|text| numbers("--shape", text)).transpose()?;
+        let dtype = self.dtype.as_deref().map(dtype).transpose()?;
+        tensor(shape, dtype, layouts, from)?.ok_or_else(|| {
+            let needed = "both, as no layout text says shape and element type of the tensor";
+            Failure::usage("--shape and --dtype", "not both", needed)
+        })
     }
+}
+
+/// The tensor of a shape and an element type; what is not given is what the text of the source says of it, or that of
+/// the result, where there is no mesh. None where no text says it.
+pub(crate) fn tensor(
+    shape: Option<Vec<u64>>,
+    dtype: Option<DType>,
+    layouts: Option<&LayoutArgs>,
+    from: Option<&str>,
+) -> Result<Option<Tensor>> {
+    if let (Some(shape), Some(dtype)) = (&shape, dtype) {
+        return Ok(Some(Tensor { shape: shape.clone(), dtype }));
+    }
+    let to = layouts.filter(|l| l.mesh.is_none()).and_then(|l| l.to.as_deref());
+    for argument in [from, to].into_iter().flatten() {
+        if let Some(said) = tilewright::text::parse(&text(argument)?)?.descriptor.tensor() {
+            let (shape, dtype) = (shape.unwrap_or(said.shape), dtype.unwrap_or(said.dtype));
+            return Ok(Some(Tensor { shape, dtype }));
+        }
+    }
+    Ok(None)
 }
 
 /// The texts that say where elements of the result lie.
@@ -182,6 +224,9 @@ pub(crate) struct LayoutArgs {
     /// A mesh mapper that hands the tensor out to devices
     #[arg(long, value_name = "MAPPER")]
     pub(crate) mesh: Option<String>,
+    /// Take the written memref as what is meant where a text of tt-mlir contradicts itself
+    #[arg(long)]
+    pub(crate) lenient: bool,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -214,9 +259,14 @@ pub(crate) enum Codec {
     Deeptools,
 }
 
-/// The text of an argument, read from a file where it begins with `@`.
+/// The text of an argument, read from a file where it begins with `@`; of `@FILE#NAME` what the MLIR file defines.
 pub(crate) fn text(argument: &str) -> Result<String> {
     let Some(path) = argument.strip_prefix('@').map(Path::new) else { return Ok(argument.to_owned()) };
+    if let Some(at) = argument.rfind(['#', '!'])
+        && !path.exists()
+    {
+        return Ok(super::scan::read(Path::new(&argument[1..at]))?.alias(&argument[at..])?);
+    }
     Ok(tilewright_files::read_text(path, MAX_TEXT)?)
 }
 

@@ -27,6 +27,7 @@ pub(crate) struct Texts {
     from: Option<Descriptor>,
     pub(crate) device: Option<Device>,
     pub(crate) mesh: Option<Mapper>,
+    lenient: bool,
     /// What is not understood.
     pub(crate) warnings: Vec<String>,
 }
@@ -55,13 +56,13 @@ impl Texts {
             None if mesh.is_some() => dense(&part, Order::RowMajor),
             None => return Err(Failure::usage("--to", "none", "the layout of the result")),
         };
-        Ok(Texts { tensor: tensor.clone(), part, to, from, device, mesh, warnings })
+        Ok(Texts { tensor: tensor.clone(), part, to, from, device, mesh, lenient: layouts.lenient, warnings })
     }
 
     /// The layout of the result.
     pub(crate) fn target(&self, pad_value: Option<f64>) -> Result<Layout> {
         let device = self.device.as_ref().filter(|_| !self.device_is_of_source());
-        let placement = Placement { device, mesh: self.mesh.as_ref(), pad_value };
+        let placement = Placement { device, mesh: self.mesh.as_ref(), pad_value, lenient: self.lenient };
         Ok(self.to.layout(&self.tensor, &placement)?)
     }
 
@@ -71,7 +72,7 @@ impl Texts {
             return Ok(dense(&self.tensor, order).layout(&self.tensor, &Placement::default())?);
         };
         let device = self.device.as_ref().filter(|_| self.device_is_of_source());
-        Ok(from.layout(&self.tensor, &Placement { device, ..Placement::default() })?)
+        Ok(from.layout(&self.tensor, &Placement { device, lenient: self.lenient, ..Placement::default() })?)
     }
 
     /// The device places the cores of the side that has cores: of the source on the way back to a host array.

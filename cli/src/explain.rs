@@ -14,7 +14,11 @@ use super::streams::{print, warn};
 const SHOWN: usize = 8;
 
 pub(crate) fn run(args: &ExplainArgs, isa: Isa) -> Result<()> {
-    let texts = Texts::read(&args.tensor.read()?, &args.layouts, args.from.as_deref())?;
+    let texts = Texts::read(
+        &args.tensor.read(Some(&args.layouts), args.from.as_deref())?,
+        &args.layouts,
+        args.from.as_deref(),
+    )?;
     warn(&texts.warnings);
     let choices = Choices { order: Order::RowMajor, pad_value: None, numbers: NumberArgs::default(), isa };
     let job = Job::prepare(texts, &choices)?;

@@ -25,15 +25,13 @@ pub(crate) fn read<'a>(path: &Path, source: &'a Source<'_>, args: &ConvertArgs) 
         "npy" => npy::read(source, dtype)?,
         "safetensors" => safetensors::read(source, args.tensor.as_deref())?,
         _ => {
-            let (Some(shape), Some(dtype)) = (shape, dtype) else {
-                return Err(Failure::usage(
-                    "input",
-                    path.display(),
-                    "--shape and --dtype, as it is neither .npy nor .safetensors",
-                ));
-            };
+            let tensor = arguments::tensor(shape, dtype, Some(&args.layouts), args.from.as_deref())?;
+            let tensor = tensor.ok_or_else(|| {
+                let needed = "--shape and --dtype, as it is neither .npy nor .safetensors";
+                Failure::usage("input", path.display(), needed)
+            })?;
             let bytes = source.bytes(0..source.len())?;
-            return Ok(HostArray { tensor: Tensor { shape, dtype }, order: Order::RowMajor, bytes });
+            return Ok(HostArray { tensor, order: Order::RowMajor, bytes });
         }
     };
     let Tensor { shape: stored_shape, dtype: stored_dtype } = &array.tensor;

@@ -14,6 +14,7 @@ mod input;
 mod locate;
 mod lower;
 mod progress;
+mod scan;
 mod streams;
 
 use std::ffi::OsString;
@@ -62,6 +63,7 @@ fn run(cli: &Cli) -> Result<()> {
         Some(Command::Explain(arguments)) => explain::run(arguments, isa),
         Some(Command::Locate(arguments)) => locate::run(arguments),
         Some(Command::Lower(arguments)) => lower::run(arguments),
+        Some(Command::Scan(arguments)) => scan::run(arguments),
         Some(Command::Bench(arguments)) => bench::run(arguments, isa),
         None => Err(Failure::usage("command", "none", "one of those that `tilewright --help` lists")),
     }

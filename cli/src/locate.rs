@@ -14,7 +14,7 @@ use super::streams::{print, warn};
 const MAX_PLACES: u64 = 1 << 16;
 
 pub(crate) fn run(args: &LocateArgs) -> Result<()> {
-    let texts = Texts::read(&args.tensor.read()?, &args.layouts, None)?;
+    let texts = Texts::read(&args.tensor.read(Some(&args.layouts), None)?, &args.layouts, None)?;
     warn(&texts.warnings);
     let layout = texts.target(None)?;
     let hardware = Hardware::new(&texts, &layout)?;

@@ -9,7 +9,7 @@ use super::streams::print;
 
 pub(crate) fn run(args: &LowerArgs) -> Result<()> {
     let mapper: Mapper = arguments::text(&args.mesh)?.parse()?;
-    let config = mapper.lower(&args.tensor.read()?)?;
+    let config = mapper.lower(&args.tensor.read(None, None)?)?;
     print(&if args.json { json(&config) } else { format!("{config}\n") })
 }
 

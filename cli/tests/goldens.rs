@@ -322,7 +322,8 @@ fn in_process(case: &Case) -> Result<Vec<(String, Vec<u8>)>, Error> {
     let device: Option<Device> = option("--device").map(str::parse).transpose()?;
     let mesh: Option<Mapper> = option("--mesh").map(str::parse).transpose()?;
     let pad_value = case.get("pad_value").map(|v| v.as_f64().unwrap());
-    let placement = Placement { device: device.as_ref(), mesh: mesh.as_ref(), pad_value };
+    let placement =
+        Placement { device: device.as_ref(), mesh: mesh.as_ref(), pad_value, ..Placement::default() };
     let to = layout(case.text("to").unwrap(), tensor, &placement)?;
     let from = match case.text("from") {
         Some(from) => layout(from, tensor, &Placement::default())?,

@@ -240,7 +240,7 @@ impl Plan {
         let from_host = matches!(&source, None | Some(Descriptor::Memref(_)));
         // A mesh or a device belongs to the side that has one: the result, unless the way is back to a host array.
         let back = !from_host && matches!(&to, None | Some(Descriptor::Memref(_) | Descriptor::Mx(_)));
-        let placed = Placement { device: device.as_ref(), mesh: mesh.as_ref(), pad_value: None };
+        let placed = Placement { device: device.as_ref(), mesh: mesh.as_ref(), ..Placement::default() };
         let plain = Placement::default();
         let part = match &mesh {
             Some(mesh) => mesh.part(&tensor, Uneven::Refuse)?,

@@ -29,6 +29,9 @@ pub struct Placement<'a> {
     pub mesh: Option<&'a Mapper>,
     /// The value of padding, instead of the descriptor's own.
     pub pad_value: Option<f64>,
+    /// Whether a text of tt-mlir that contradicts itself means the memref that is written, where that has room for
+    /// the tensor. Otherwise it is refused, since the memref is not the one that follows from its rule.
+    pub lenient: bool,
 }
 
 /// What a descriptor of any family can do.
@@ -48,6 +51,12 @@ pub trait Family: fmt::Display {
     /// # Errors
     /// Where the descriptor is for another tensor, does not follow from its own rules, or has no layout.
     fn to_layout(&self, tensor: &Tensor, placement: &Placement<'_>) -> Result<Layout>;
+
+    /// The tensor that the text itself says: its logical shape, and its logical element type, or the type that is
+    /// stored where there is no other. None where it leaves either open.
+    fn tensor(&self) -> Option<Tensor> {
+        None
+    }
 
     /// Whether the layout has a grid that [`Placement::device`] places on cores.
     fn has_grid(&self) -> bool {

@@ -31,6 +31,12 @@ pub enum Descriptor {
     Mx(host::mx::MxArray),
     /// `#ttcore.metal_layout<(d0, d1) -> (d0, d1), ...>`.
     Metal(tenstorrent::metal::MetalLayout),
+    /// `#ttnn.ttnn_layout<(d0, d1) -> (d0, d1), <1x1>, memref<..>, <interleaved>>`.
+    TtnnLayout(tenstorrent::ttnn_layout::TtnnLayout),
+    /// `#ttnn.ttnn_nd_layout<<2x2>, memref<..>, <block_sharded>, <row_major>, <round_robin_1d>>`.
+    TtnnNdLayout(tenstorrent::ttnn_layout::TtnnNdLayout),
+    /// `memref<1x1x2x2x!ttcore.tile<32x32, f32>, #ttcore.shard<8192x4096, 1>, ..>`.
+    Buffer(tenstorrent::buffer::Buffer),
     /// `metal(shape=.., collapse=[..], ..)`.
     MetalConstructor(tenstorrent::metal::MetalConstructor),
     /// `tensor<.., #ttcore.metal_layout<logical_shape = .., ..>>`.
@@ -52,6 +58,9 @@ impl Descriptor {
             Descriptor::Memref(d) => d,
             Descriptor::Mx(d) => d,
             Descriptor::Metal(d) => d,
+            Descriptor::TtnnLayout(d) => d,
+            Descriptor::TtnnNdLayout(d) => d,
+            Descriptor::Buffer(d) => d,
             Descriptor::MetalConstructor(d) => d,
             Descriptor::MetalCurrent(d) => d,
             Descriptor::Ttnn(d) => d,
@@ -67,6 +76,11 @@ impl Descriptor {
     /// [`Error::Value`] that names the part.
     pub fn validate(&self) -> Result<()> {
         self.family().validate()
+    }
+
+    /// The tensor that the text itself says; see [`Family::tensor`].
+    pub fn tensor(&self) -> Option<Tensor> {
+        self.family().tensor()
     }
 
     /// The layout of a tensor by this descriptor.
@@ -110,6 +124,9 @@ from_family! {
     Metal(tenstorrent::metal::MetalLayout),
     MetalConstructor(tenstorrent::metal::MetalConstructor),
     MetalCurrent(tenstorrent::metal::MetalCurrent),
+    TtnnLayout(tenstorrent::ttnn_layout::TtnnLayout),
+    TtnnNdLayout(tenstorrent::ttnn_layout::TtnnNdLayout),
+    Buffer(tenstorrent::buffer::Buffer),
     Ttnn(tenstorrent::ttnn::Ttnn),
     Spyre(spyre::SpyreLayout),
     Tuple(loops::ThreeTuple),

@@ -148,6 +148,30 @@ impl AffineExpr {
         stack.pop()
     }
 
+    /// The expression with `with[d]` in the place of dimension `d`; `None` where a dimension has none, a constant
+    /// overflows, or there would be more than `cap` steps.
+    pub(crate) fn compose(&self, with: &[AffineExpr], cap: usize) -> Option<AffineExpr> {
+        let mut stack: Vec<AffineExpr> = Vec::new();
+        let mut steps = 0_usize;
+        for &op in &self.ops {
+            let term = match op {
+                Op::Dim(d) => with.get(d)?.clone(),
+                Op::Const(c) => AffineExpr::constant(c),
+                Op::Add => {
+                    let right = stack.pop()?;
+                    stack.pop()?.plus(right)?
+                }
+                op => stack.pop()?.apply(op)?,
+            };
+            steps = steps.saturating_add(if matches!(op, Op::Dim(_)) { term.ops.len() } else { 1 });
+            if steps > cap {
+                return None;
+            }
+            stack.push(term);
+        }
+        stack.pop()
+    }
+
     /// Whether dimension `d` occurs.
     pub fn uses(&self, d: usize) -> bool {
         self.ops.contains(&Op::Dim(d))

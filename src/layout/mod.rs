@@ -287,7 +287,7 @@ impl Layout {
     }
 
     /// An error unless no two elements share a place, and the unused places are known.
-    pub(crate) fn check_destination(&self) -> Result<()> {
+    pub fn check_destination(&self) -> Result<()> {
         if self.elements() == 0 {
             return Ok(());
         }

@@ -10,9 +10,56 @@ pub const MAX_DEPTH: usize = 128;
 
 const OPERAND: &str = "a dimension, a number or `(`";
 
-/// Reads a map. Dimensions may have any names.
+/// Reads a map, or `affine_map<map>`, as an alias of one has it. Dimensions may have any names.
 pub(super) fn map(cursor: &mut Cursor<'_>) -> Result<AffineMap> {
-    let start = cursor.start();
+    if cursor.eat_word("affine_map") {
+        cursor.expect("<", "after `affine_map`")?;
+        let map = bare_map(cursor)?;
+        cursor.expect(">", "after the map")?;
+        return Ok(map);
+    }
+    bare_map(cursor)
+}
+
+/// Reads a map, or what stands for an identity of so many dimensions: a number, or `map(4)` as texts of 2025 have it;
+/// `map(0)` says nothing.
+pub(super) fn map_or_rank(cursor: &mut Cursor<'_>) -> Result<Option<AffineMap>> {
+    if cursor.eat_word("map") {
+        cursor.expect("(", "after `map`")?;
+        cursor.number("the dimensions of an identity")?;
+        cursor.expect(")", "after the dimensions of an identity")?;
+        return Ok(None);
+    }
+    if cursor.at_digit() {
+        cursor.number("the dimensions of an identity")?;
+        return Ok(None);
+    }
+    map(cursor).map(Some)
+}
+
+/// Skips a map that is of no use here, and may have symbols: `(d0, d1)[s0] -> (d0 * s0, d1)`.
+pub(super) fn skip(cursor: &mut Cursor<'_>) -> Result<()> {
+    let wrapped = cursor.eat_word("affine_map");
+    if wrapped {
+        cursor.expect("<", "after `affine_map`")?;
+    }
+    names(cursor)?;
+    if cursor.peek() == Some('[') {
+        cursor.list("the symbols of the map", |c| c.word("a symbol"))?;
+    }
+    cursor.expect("->", "after the dimensions of the map")?;
+    if cursor.peek() != Some('(') {
+        return Err(cursor.expected("`(` before the results of the map"));
+    }
+    cursor.skip_value();
+    if wrapped {
+        cursor.expect(">", "after the map")?;
+    }
+    Ok(())
+}
+
+/// Reads the dimensions of a map.
+fn names<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<&'a str>> {
     let mut names: Vec<&str> = Vec::new();
     cursor.expect("(", "before the dimensions of the map")?;
     while !cursor.eat(")") {
@@ -29,6 +76,12 @@ pub(super) fn map(cursor: &mut Cursor<'_>) -> Result<AffineMap> {
             break;
         }
     }
+    Ok(names)
+}
+
+fn bare_map(cursor: &mut Cursor<'_>) -> Result<AffineMap> {
+    let start = cursor.start();
+    let names = names(cursor)?;
     cursor.expect("->", "after the dimensions of the map")?;
     let results_start = cursor.start();
     if cursor.peek() != Some('(') {

@@ -43,6 +43,27 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
+    /// Goes back to a place at which it was, to say what was expected there.
+    pub(super) fn rewind(&mut self, start: usize) {
+        self.at = start;
+    }
+
+    /// Reads what is between two `"`, without escapes.
+    pub(super) fn quoted(&mut self, expected: &str) -> Result<&'a str> {
+        let start = self.start();
+        if !self.eat("\"") {
+            return Err(self.expected(&format!("{expected} between two `\"`")));
+        }
+        let rest = self.rest();
+        let Some(len) = rest.find(['"', '\\', '\n']).filter(|&len| rest[len..].starts_with('"')) else {
+            return Err(
+                self.error_since(start, format!("expected {expected} between two `\"`, without escapes"))
+            );
+        };
+        self.at += len + 1;
+        Ok(&rest[..len])
+    }
+
     fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }

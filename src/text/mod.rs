@@ -13,6 +13,7 @@ mod affine;
 mod host;
 mod lexer;
 mod loops;
+pub mod mlir;
 mod spyre;
 mod suggest;
 mod tenstorrent;
@@ -51,12 +52,12 @@ fn descriptor(cursor: &mut lexer::Cursor<'_>) -> Result<Descriptor> {
             return Err(cursor.expected("a layout that is not JSON (the crate feature `json` reads those)"));
         }
         Some('(') => Descriptor::Tuple(loops::tuple::three_tuple(cursor)?),
-        Some('#') => tenstorrent::metal::layout(cursor, None)?,
+        Some('#') => tenstorrent::layout(cursor, None)?,
         _ => {
             let (word, span) = cursor.word("a layout")?;
             match word {
                 "memref" => host::memref(cursor)?,
-                "tensor" => tenstorrent::metal::tensor(cursor)?,
+                "tensor" => tenstorrent::tensor(cursor)?,
                 "metal" => Descriptor::MetalConstructor(tenstorrent::metal::constructor(cursor)?),
                 "ttnn" => Descriptor::Ttnn(tenstorrent::ttnn::ttnn(cursor)?),
                 "SpyreTensorLayout" => Descriptor::Spyre(spyre::spyre(cursor)?),

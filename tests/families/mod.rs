@@ -8,6 +8,7 @@ use tilewright::family::Descriptor;
 use tilewright::family::host::strided::Memref;
 use tilewright::family::loops::ThreeTuple;
 use tilewright::family::spyre::{DataFormat, SpyreLayout};
+use tilewright::family::tenstorrent::buffer::{Arrangement, Buffer, BufferMemory};
 use tilewright::family::tenstorrent::device::Device;
 use tilewright::family::tenstorrent::mesh::{self, Mapper};
 use tilewright::family::tenstorrent::metal::{
@@ -15,6 +16,7 @@ use tilewright::family::tenstorrent::metal::{
 };
 use tilewright::family::tenstorrent::tile::{Element, TileShape};
 use tilewright::family::tenstorrent::ttnn::{Memory, Orientation, PadValue, PageLayout, Scheme, Ttnn};
+use tilewright::family::tenstorrent::ttnn_layout::{BufferType, CoreRange, TensorMemoryLayout, TtnnLayout};
 use tilewright::family::{Family, Placement, Tensor};
 use tilewright::layout::affine::{AffineExpr, AffineMap};
 use tilewright::{DType, Format, Layout, Result};
@@ -86,8 +88,8 @@ impl Case {
     }
 
     pub(crate) fn layout(&self, tensor: &Tensor) -> Result<Layout> {
-        let placement =
-            Placement { device: self.device.as_ref(), mesh: self.mapper.as_ref(), pad_value: self.pad_value };
+        let (device, mesh, pad_value) = (self.device.as_ref(), self.mapper.as_ref(), self.pad_value);
+        let placement = Placement { device, mesh, pad_value, ..Placement::default() };
         self.descriptor.layout(tensor, &placement)
     }
 }
@@ -96,11 +98,13 @@ impl Case {
 pub(crate) type Draw = fn(&mut Choices, &Tensor) -> Option<Case>;
 
 /// Every family.
-pub(crate) const FAMILIES: [(&str, Draw); 8] = [
+pub(crate) const FAMILIES: [(&str, Draw); 10] = [
     ("memref", memref),
     ("metal", metal),
     ("metal constructor", metal_constructor),
     ("metal current", metal_current),
+    ("ttnn layout", ttnn_layout),
+    ("buffer", buffer),
     ("ttnn", ttnn),
     ("spyre", spyre),
     ("three-tuple", three_tuple),
@@ -246,7 +250,8 @@ pub(crate) fn metal(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
     let (fill, memory) = (fill(c, tensor.dtype), c.of(&[MemorySpace::L1, MemorySpace::Dram]));
     let tensor = c.yes().then(|| tensor.clone());
     let device = device(c, &grid);
-    let metal = MetalLayout { tensor, map, fill, grid, shard, element, memory };
+    let mut metal = MetalLayout::new(map, grid, shard, element);
+    (metal.tensor, metal.fill, metal.memory) = (tensor, fill, memory);
     Some(Case { device, ..Case::of(Descriptor::Metal(metal)) })
 }
 
@@ -273,7 +278,7 @@ fn device(c: &mut Choices, grid: &[u64]) -> Option<Device> {
         _ => return None,
     };
     let map = AffineMap::new(grid.len(), results)?;
-    Some(Device { grid, map, mesh_shape: vec![chips], chip_ids: (0..chips).rev().collect() })
+    Some(Device::new(grid, map, vec![chips], (0..chips).rev().collect()))
 }
 
 /// Groups of neighbouring dimensions that cover a rank; at least one.
@@ -306,7 +311,8 @@ pub(crate) fn metal_constructor(c: &mut Choices, tensor: &Tensor) -> Option<Case
     let element = element(c, tensor.dtype, grid.len());
     let device = if grid.len() < 4 { device(c, &grid) } else { None };
     let (fill, shape) = (fill(c, tensor.dtype), tensor.shape.clone());
-    let metal = MetalConstructor { shape, collapse, grid, element, fill, memory: MemorySpace::L1 };
+    let mut metal = MetalConstructor::new(shape, grid, element);
+    (metal.collapse, metal.fill) = (collapse, fill);
     Some(Case { device, ..Case::of(Descriptor::MetalConstructor(metal)) })
 }
 
@@ -342,18 +348,123 @@ pub(crate) fn metal_current(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
         };
         shard.push(size / grid[r] / tile);
     }
-    let device = device(c, &grid);
-    let metal = MetalCurrent {
-        grid,
-        shard,
-        element,
-        logical_shape: shape.clone(),
-        dim_alignments,
-        collapsed_intervals,
-        memory: MemorySpace::L1,
-        memory_layout: MemoryLayout::Sharded,
-    };
+    let mut device = device(c, &grid);
+    let mut metal = MetalCurrent::new(shape.clone(), grid, shard, element);
+    (metal.dim_alignments, metal.collapsed_intervals) = (dim_alignments, collapsed_intervals);
+    // More than the tensor needs is padding.
+    for size in metal.shard.iter_mut().filter(|_| c.below(8) == 0) {
+        *size += 1;
+    }
+    if c.below(4) == 0 {
+        (metal.memory, metal.memory_layout) = (MemorySpace::Dram, MemoryLayout::Interleaved);
+        device = device.map(|device| with_banks(c, device));
+    }
+    if c.below(4) == 0 {
+        metal.index_map = exchange(metal.grid.len());
+        device = None;
+    }
     Some(Case { device, ..Case::of(Descriptor::MetalCurrent(metal)) })
+}
+
+/// A view that exchanges the last two dimensions of the grid, and those of the shard.
+fn exchange(rank: usize) -> Option<AffineMap> {
+    let mut order: Vec<usize> = (0..2 * rank).collect();
+    if rank > 1 {
+        order.swap(rank - 2, rank - 1);
+        order.swap(2 * rank - 2, 2 * rank - 1);
+    }
+    AffineMap::new(2 * rank, order.into_iter().map(AffineExpr::dim).collect())
+}
+
+/// The device with a few banks of DRAM.
+fn with_banks(c: &mut Choices, mut device: Device) -> Device {
+    device.dram_grid = Some(vec![1, c.up_to(5)]);
+    device
+}
+
+/// Tensors of TTNN as the compiler describes them.
+fn ttnn_layout(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
+    use TensorMemoryLayout::{BlockSharded, HeightSharded, Interleaved, WidthSharded};
+    let rank = tensor.shape.len();
+    if rank == 0 || tensor.shape.contains(&0) {
+        return None;
+    }
+    let element = element(c, tensor.dtype, 2);
+    let height = if let Element::Tile { shape, .. } = element { shape.height() } else { 1 };
+    // All dimensions but the last become rows, those of one matrix padded to the tile.
+    let mut rows = AffineExpr::constant(0);
+    let mut stride = 1;
+    for d in (0..rank - 1).rev() {
+        rows = AffineExpr::dim(d).times(stride as i64)?.plus(rows)?;
+        let size = tensor.shape[d];
+        stride *= if d + 2 == rank { size.next_multiple_of(height) } else { size };
+    }
+    let map = AffineMap::new(rank, vec![rows, AffineExpr::dim(rank - 1)])?;
+    let mut layout = TtnnLayout::new(tensor.clone(), map, element).ok()?;
+    let how = c.of(&[Interleaved, Interleaved, BlockSharded, HeightSharded, WidthSharded]);
+    let buffer_type = c.of(&[BufferType::L1, BufferType::Dram]);
+    if how != Interleaved || buffer_type == BufferType::L1 {
+        layout = layout.sharded(how, buffer_type, vec![c.up_to(3), c.up_to(3)]).ok()?;
+    }
+    let cores: u64 = layout.grid.iter().product();
+    if c.yes() && how != Interleaved && cores > 1 {
+        // The last core first.
+        let at = |k: u64| CoreRange { start: [k, 1], end: [k, 1] };
+        let rest = CoreRange { start: [0, 1], end: [cores - 2, 1] };
+        layout.core_ranges = Some(vec![at(cores - 1), rest]);
+    }
+    let device = device(c, &[1, 1]).map(|device| with_banks(c, device));
+    Some(Case { device, ..Case::of(Descriptor::TtnnLayout(layout)) })
+}
+
+/// Buffers of a device; only those whose logical shape is that of the tensor.
+fn buffer(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
+    let shape = &tensor.shape;
+    if shape.is_empty() || shape.contains(&0) {
+        return None;
+    }
+    let element = element(c, tensor.dtype, shape.len());
+    let mut tile = vec![1; shape.len()];
+    if let (Element::Tile { shape, .. }, [.., rows, cols]) = (element, tile.as_mut_slice()) {
+        (*rows, *cols) = (shape.height(), shape.width());
+    }
+    if shape.iter().zip(&tile).any(|(n, t)| !n.is_multiple_of(*t)) {
+        return None;
+    }
+    let units: Vec<u64> = shape.iter().zip(&tile).map(|(n, t)| n / t).collect();
+    let grid: Vec<u64> = units.iter().map(|n| if n % 2 == 0 && c.yes() { 2 } else { 1 }).collect();
+    let shard: Vec<u64> = units.iter().zip(&grid).map(|(n, g)| n / g).collect();
+    let size = match (element.stored_bytes(), c.below(2)) {
+        (bytes, 0) => bytes,
+        (bytes, _) => 2 * bytes,
+    };
+    let strides = row_major(&shard, size);
+    let halves = [grid.clone(), shard].concat();
+    let mut buffer = Buffer::new(if c.yes() { halves } else { units.clone() }, element);
+    buffer.memory = Some(BufferMemory::Space(c.of(&[MemorySpace::L1, MemorySpace::Dram])));
+    if buffer.shape == units {
+        buffer.arrangement = match c.below(2) {
+            0 => Arrangement::RowMajor,
+            _ => Arrangement::Circular { strides: row_major(&units, size), buffers: 2 },
+        };
+        return Some(Case::of(Descriptor::Buffer(buffer)));
+    }
+    buffer.arrangement = match c.below(3) {
+        0 => Arrangement::Viewed,
+        1 => Arrangement::Interleaved { strides },
+        _ => Arrangement::Shard { strides, buffers: c.of(&[None, Some(1), Some(2)]) },
+    };
+    let device = device(c, &grid).map(|device| with_banks(c, device));
+    Some(Case { device, ..Case::of(Descriptor::Buffer(buffer)) })
+}
+
+/// Strides of whole elements or tiles of `size` bytes.
+fn row_major(shape: &[u64], size: u64) -> Vec<u64> {
+    let mut strides = vec![size; shape.len()];
+    for k in (0..shape.len() - 1).rev() {
+        strides[k] = strides[k + 1] * shape[k + 1];
+    }
+    strides
 }
 
 /// The element types that TTNN has.

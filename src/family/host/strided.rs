@@ -160,4 +160,8 @@ impl Family for Memref {
             geometry: Geometry { physical_shape: self.shape.clone(), ..Geometry::default() },
         })
     }
+
+    fn tensor(&self) -> Option<Tensor> {
+        Some(Tensor { shape: self.shape.clone(), dtype: self.dtype })
+    }
 }

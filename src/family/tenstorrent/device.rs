@@ -15,18 +15,60 @@ pub type Core = [u64; 3];
 
 /// `#tt.device<workerGrid = #tt.grid<8x8, (d0, d1) -> (0, d0, d1)>, meshShape = 1, chipIds = [0]>`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Device {
     /// Cores in each dimension of the virtual grid.
     pub grid: Vec<u64>,
     /// From virtual core to (chip, y, x); the chip is a position in `chip_ids`.
     pub map: AffineMap,
-    /// How the chips are placed with respect to each other.
+    /// Banks of DRAM, in as many dimensions as the text has; where the text says them, as since 2026-04.
+    pub dram_grid: Option<Vec<u64>>,
+    /// How the chips are placed with respect to each other; without a dimension where there is one chip.
     pub mesh_shape: Vec<u64>,
     /// The chips, in mesh order.
     pub chip_ids: Vec<u64>,
+    /// How the chips are connected along each dimension of the mesh, where the text says it.
+    pub mesh_topology: Vec<Topology>,
+}
+
+/// How chips are connected along one dimension of a mesh.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Topology {
+    Ring,
+    Linear,
+    Mesh,
+    Torus,
+    Disabled,
+}
+
+impl Topology {
+    pub(crate) const NAMES: [(&'static str, Topology); 5] = [
+        ("ring", Topology::Ring),
+        ("linear", Topology::Linear),
+        ("mesh", Topology::Mesh),
+        ("torus", Topology::Torus),
+        ("disabled", Topology::Disabled),
+    ];
 }
 
 impl Device {
+    /// A device of these cores and chips, without a grid of DRAM banks.
+    ///
+    /// ```
+    /// use tilewright::family::tenstorrent::device::Device;
+    /// use tilewright::layout::affine::{AffineExpr, AffineMap};
+    ///
+    /// let core = vec![AffineExpr::constant(0), AffineExpr::dim(0), AffineExpr::dim(1)];
+    /// let map = AffineMap::new(2, core).ok_or(tilewright::Error::overflow("the map"))?;
+    /// let device = Device::new(vec![8, 8], map, vec![1], vec![0]);
+    /// assert_eq!(device.cores()?.chip_grid(), [8, 8]);
+    /// # Ok::<(), tilewright::Error>(())
+    /// ```
+    pub fn new(grid: Vec<u64>, map: AffineMap, mesh_shape: Vec<u64>, chip_ids: Vec<u64>) -> Device {
+        Device { grid, map, dram_grid: None, mesh_shape, chip_ids, mesh_topology: vec![] }
+    }
+
     /// Checks ranks and counts: a map from the grid to three results, and a distinct chip for each place of the mesh.
     ///
     /// # Errors
@@ -35,14 +77,22 @@ impl Device {
         check_positive("workerGrid", &self.grid)?;
         check_count("map", self.map.dims(), self.grid.len(), "one for each grid dimension")?;
         check_count("map results", self.map.results().len(), 3, "the chip, y and x")?;
-        check_positive("meshShape", &self.mesh_shape)?;
+        if !self.mesh_shape.is_empty() {
+            check_positive("meshShape", &self.mesh_shape)?;
+        }
+        if let Some(grid) = &self.dram_grid {
+            check_positive("dramGrid", grid)?;
+        }
         let chips = self.mesh_shape.iter().try_fold(1u64, |n, s| n.checked_mul(*s));
         if chips != Some(self.chip_ids.len() as u64) {
             let needed = chips.map_or("more than 2^64".into(), |n| n.to_string());
             return Err(Error::value(
                 "chipIds",
                 entries(self.chip_ids.len()),
-                format!("{needed}, one for each chip of meshShape {}", join(&self.mesh_shape)),
+                match self.mesh_shape.is_empty() {
+                    true => format!("{needed}, since meshShape is empty"),
+                    false => format!("{needed}, one for each chip of meshShape {}", join(&self.mesh_shape)),
+                },
             ));
         }
         let mut ids = self.chip_ids.clone();
@@ -186,7 +236,7 @@ impl Cores {
 }
 
 /// The index whose row-major number is `n`.
-fn index(mut n: u64, shape: &[u64]) -> Vec<u64> {
+pub(super) fn index(mut n: u64, shape: &[u64]) -> Vec<u64> {
     let mut index = vec![0; shape.len()];
     for (i, size) in index.iter_mut().zip(shape).rev() {
         *i = n % size;

@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use super::collapse;
-use super::shard::{Buffers, Sharding};
+use super::cut::{Cut, ceil_div, check_room, grid_times, home, in_elements, in_units};
 use super::tile::Element;
 use crate::dtype::Format;
 use crate::error::{Error, Result};
 use crate::family::{
-    Family, Placement, Tensor, check_count, check_positive, check_shape, check_sizes, entries, join, volume,
+    Family, Placement, Tensor, check_count, check_positive, check_shape, check_sizes, entries, join,
 };
 use crate::layout::Layout;
 use crate::layout::affine::{AffineExpr, AffineMap};
@@ -90,6 +90,7 @@ impl MemoryLayout {
 /// The form with an affine map:
 /// `#ttcore.metal_layout<(d0, d1) -> (d0, d1), undef, <3x2>, memref<18x32xf32, #ttcore.memory_space<l1>>>`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct MetalLayout {
     /// The tensor of `tensor<53x63xf32, ...>` around the layout, where there is one.
     pub tensor: Option<Tensor>,
@@ -105,55 +106,73 @@ pub struct MetalLayout {
     pub element: Element,
     /// Where the memref lives.
     pub memory: MemorySpace,
+    /// Sharded, as all are whose text says nothing, or interleaved, as of 2024-12.
+    pub memory_layout: MemoryLayout,
 }
 
-impl MetalLayout {}
-
-/// A collapsed tensor and how it is cut.
-struct Cut<'a> {
-    /// From the logical index to the collapsed index.
-    map: &'a AffineMap,
-    /// The shape that collapsed indices lie in.
-    extents: Vec<u64>,
-    grid: &'a [u64],
-    /// Shape of a shard in elements, before it is rounded up to tiles.
-    shard: Vec<u64>,
-    element: Element,
-}
-
-impl Cut<'_> {
-    fn layout(self, tensor: &Tensor, placement: &Placement, fill: Fill) -> Result<Layout> {
-        let (format, tile) = (self.element.format(), self.element.tile());
-        let mut sharding = Sharding::new(self.grid.to_vec(), self.shard, format, tile)?;
-        if let Some(device) = placement.device {
-            sharding.deal(Buffers::At(device.order(self.grid)?), sharding.bytes())?;
+impl MetalLayout {
+    /// A layout with a memref of `shard` for each core of `grid`: no tensor, undefined padding, sharded in L1.
+    ///
+    /// ```
+    /// use tilewright::family::{Family, Placement, Tensor};
+    /// use tilewright::family::tenstorrent::metal::MetalLayout;
+    /// use tilewright::family::tenstorrent::tile::{Element, TileShape};
+    /// use tilewright::layout::affine::AffineMap;
+    /// use tilewright::{DType, Format};
+    ///
+    /// let tensor = Tensor { shape: vec![53, 63], dtype: DType::F32 };
+    /// let tiles = Element::Tile { shape: TileShape::T32X32, format: Format::Plain(DType::Bf16) };
+    /// let metal = MetalLayout::new(AffineMap::identity(2), vec![3, 2], vec![1, 1], tiles);
+    /// assert_eq!(metal.to_layout(&tensor, &Placement::default())?.buffers(), 6);
+    /// # Ok::<(), tilewright::Error>(())
+    /// ```
+    pub fn new(map: AffineMap, grid: Vec<u64>, shard: Vec<u64>, element: Element) -> MetalLayout {
+        MetalLayout {
+            tensor: None,
+            map,
+            fill: Fill::Undef,
+            grid,
+            shard,
+            element,
+            memory: MemorySpace::L1,
+            memory_layout: MemoryLayout::Sharded,
         }
-        let axes = collapse::axes(self.map, &tensor.shape, &self.extents, &sharding)?;
-        let geometry = sharding.geometry(sharding.shape()?);
-        let fill = placement.pad_value.unwrap_or(fill.value());
-        let layout = sharding.layout(&tensor.shape, axes, fill, geometry)?;
-        layout.check_destination()?;
-        Ok(layout)
     }
-}
 
-/// Sizes divided by a grid, rounding up.
-fn ceil_div(sizes: &[u64], grid: &[u64]) -> Vec<u64> {
-    sizes.iter().zip(grid).map(|(n, g)| n.div_ceil(*g)).collect()
-}
-
-/// A shard as a memref counts it: whole tiles along the last two dimensions, where there are tiles.
-fn in_elements_of(shard: &[u64], element: Element) -> Vec<u64> {
-    let mut shape = shard.to_vec();
-    if let (Some(tile), [.., rows, cols]) = (element.tile(), shape.as_mut_slice()) {
-        (*rows, *cols) = (rows.div_ceil(tile.rows), cols.div_ceil(tile.cols));
+    /// The layout of a tensor, with the memref that follows from it.
+    ///
+    /// # Errors
+    /// Those of [`Family::validate`]; a map of another rank than the tensor, or with values below 0; overflows.
+    ///
+    /// ```
+    /// use tilewright::family::Tensor;
+    /// use tilewright::family::tenstorrent::metal::MetalLayout;
+    /// use tilewright::family::tenstorrent::tile::Element;
+    /// use tilewright::layout::affine::AffineMap;
+    /// use tilewright::DType;
+    ///
+    /// let tensor = Tensor { shape: vec![53, 63], dtype: DType::F32 };
+    /// let element = Element::Scalar(DType::F32);
+    /// let metal = MetalLayout::of(tensor, AffineMap::identity(2), vec![3, 2], element)?;
+    /// assert_eq!(metal.shard, [18, 32]);
+    /// # Ok::<(), tilewright::Error>(())
+    /// ```
+    pub fn of(tensor: Tensor, map: AffineMap, grid: Vec<u64>, element: Element) -> Result<MetalLayout> {
+        check_count("map", map.dims(), tensor.shape.len(), "one for each dimension of the tensor")?;
+        let shard = vec![0; grid.len()];
+        let mut metal = MetalLayout { tensor: Some(tensor), ..MetalLayout::new(map, grid, shard, element) };
+        metal.validate()?;
+        let shape = metal.tensor.as_ref().map_or(&[][..], |t| &t.shape);
+        let extents = collapse::extents(&metal.map, shape)?;
+        metal.shard = in_units(&ceil_div(&extents, &metal.grid), element);
+        Ok(metal)
     }
-    shape
 }
 
 /// The constructor form:
 /// `metal(shape=(2, 3, 64, 128), collapse=[(0, -1)], grid=(2, 4), tile=(32, 32), dtype=bfp_bf8, oob=undef, memory=l1)`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct MetalConstructor {
     /// Logical shape.
     pub shape: Vec<u64>,
@@ -170,6 +189,25 @@ pub struct MetalConstructor {
 }
 
 impl MetalConstructor {
+    /// All dimensions but the last collapsed to one, on a grid of cores, in L1 with undefined padding.
+    ///
+    /// ```
+    /// use tilewright::family::{Family, Placement, Tensor};
+    /// use tilewright::family::tenstorrent::metal::MetalConstructor;
+    /// use tilewright::family::tenstorrent::tile::Element;
+    /// use tilewright::DType;
+    ///
+    /// let metal = MetalConstructor::new(vec![2, 3, 64, 128], vec![2, 4], Element::Scalar(DType::F32));
+    /// let tensor = Tensor { shape: vec![2, 3, 64, 128], dtype: DType::F32 };
+    /// let layout = metal.to_layout(&tensor, &Placement::default())?;
+    /// assert_eq!(layout.geometry().shard_shape, [192, 32]);
+    /// # Ok::<(), tilewright::Error>(())
+    /// ```
+    pub fn new(shape: Vec<u64>, grid: Vec<u64>, element: Element) -> MetalConstructor {
+        let collapse = vec![(0, -1)];
+        MetalConstructor { shape, collapse, grid, element, fill: Fill::Undef, memory: MemorySpace::L1 }
+    }
+
     /// From the logical index to the collapsed index, and the shape that collapsed indices lie in.
     ///
     /// # Errors
@@ -183,31 +221,14 @@ impl MetalConstructor {
     /// # Errors
     /// [`Error::Value`] for an interval that is out of bounds, reversed, or overlaps the one before it.
     pub fn groups(&self) -> Result<Vec<Range<usize>>> {
-        let rank = self.shape.len();
-        let mut groups = Vec::new();
-        let mut next = 0;
-        for interval in normalise("collapse", &self.collapse, rank)? {
-            if interval.start < next {
-                return Err(Error::value(
-                    "collapse",
-                    format!("an interval that starts at {}", interval.start),
-                    format!("a start of {next} or more, behind the interval before it"),
-                ));
-            }
-            groups.extend((next..interval.start).map(|d| d..d + 1));
-            next = interval.end.max(next);
-            if !interval.is_empty() {
-                groups.push(interval);
-            }
-        }
-        groups.extend((next..rank).map(|d| d..d + 1));
-        Ok(groups)
+        groups("collapse", &self.collapse, self.shape.len())
     }
 }
 
 /// The form of today:
 /// `tensor<2x4x1x1x!ttcore.tile<32x32, bf16>, #ttcore.metal_layout<logical_shape = 33x128, ...>>`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct MetalCurrent {
     /// Cores in each dimension: the first half of the tensor's shape.
     pub grid: Vec<u64>,
@@ -223,17 +244,76 @@ pub struct MetalCurrent {
     pub collapsed_intervals: Vec<(i64, i64)>,
     /// Where the shards live.
     pub memory: MemorySpace,
-    /// Sharded or interleaved.
+    /// Sharded, as all are whose text says nothing, or interleaved.
     pub memory_layout: MemoryLayout,
+    /// Content of the padding, which the text said until 2026-05.
+    pub fill: Fill,
+    /// From the index in grid and shard to the one in memory, where the tensor is a view, as of 2025-08 to 2026-02.
+    pub index_map: Option<AffineMap>,
 }
 
 impl MetalCurrent {
+    /// All dimensions but the last collapsed to one, the last two aligned to 32, sharded in L1.
+    pub fn new(logical_shape: Vec<u64>, grid: Vec<u64>, shard: Vec<u64>, element: Element) -> MetalCurrent {
+        let rank = logical_shape.len();
+        MetalCurrent {
+            shard,
+            grid,
+            element,
+            dim_alignments: (0..rank).map(|d| if d + 2 < rank { 1 } else { 32 }).collect(),
+            collapsed_intervals: if rank < 2 { vec![] } else { vec![(0, -1)] },
+            logical_shape,
+            memory: MemorySpace::L1,
+            memory_layout: MemoryLayout::Sharded,
+            fill: Fill::Undef,
+            index_map: None,
+        }
+    }
+
+    /// The same with the least shard that holds the tensor.
+    ///
+    /// # Errors
+    /// Those of [`MetalCurrent::fitted`].
+    ///
+    /// ```
+    /// use tilewright::family::tenstorrent::metal::MetalCurrent;
+    /// use tilewright::family::tenstorrent::tile::{Element, TileShape};
+    /// use tilewright::{DType, Format};
+    ///
+    /// let tiles = Element::Tile { shape: TileShape::T32X32, format: Format::Plain(DType::Bf16) };
+    /// let mut metal = MetalCurrent::of(vec![3, 50, 128], vec![2, 4], tiles)?;
+    /// assert_eq!(metal.shard, [3, 1]);
+    /// metal.collapsed_intervals = vec![];
+    /// metal.grid = vec![3, 2, 4];
+    /// assert_eq!(metal.fitted()?.shard, [1, 1, 1]);
+    /// # Ok::<(), tilewright::Error>(())
+    /// ```
+    pub fn of(logical_shape: Vec<u64>, grid: Vec<u64>, element: Element) -> Result<MetalCurrent> {
+        MetalCurrent::new(logical_shape, grid, vec![], element).fitted()
+    }
+
+    /// The same with the least shard that holds the aligned tensor on the grid.
+    ///
+    /// # Errors
+    /// Those of [`Family::validate`]; overflows.
+    pub fn fitted(mut self) -> Result<MetalCurrent> {
+        self.shard = vec![0; self.grid.len()];
+        self.validate()?;
+        let (_, physical) = self.physical()?;
+        self.shard = in_units(&ceil_div(&physical, &self.grid), self.element);
+        Ok(self)
+    }
+
     /// From the logical index to the collapsed index, and the aligned shape that collapsed indices lie in.
     ///
     /// # Errors
     /// Those of [`MetalCurrent::groups`]; overflows.
     pub fn physical(&self) -> Result<(AffineMap, Vec<u64>)> {
-        let (map, mut shape) = collapsed(&self.groups()?, &self.logical_shape, &self.dim_alignments)?;
+        self.physical_with(&self.dim_alignments)
+    }
+
+    fn physical_with(&self, alignments: &[u64]) -> Result<(AffineMap, Vec<u64>)> {
+        let (map, mut shape) = collapsed(&self.groups()?, &self.logical_shape, alignments)?;
         if map.dims() >= 2 {
             return Ok((map, shape));
         }
@@ -246,33 +326,35 @@ impl MetalCurrent {
         Ok((map, shape))
     }
 
-    /// The dimensions of each interval, bounds counted from 0.
+    /// The dimensions that form each collapsed dimension; a dimension in no interval is alone.
     ///
     /// # Errors
-    /// [`Error::Value`] for an interval that is out of bounds or reversed, or where a dimension is left out or taken twice.
+    /// [`Error::Value`] for an interval that is out of bounds, reversed, or overlaps the one before it.
     pub fn groups(&self) -> Result<Vec<Range<usize>>> {
-        let rank = self.logical_shape.len();
-        let groups = normalise("collapsed_intervals", &self.collapsed_intervals, rank)?;
-        let mut next = 0;
-        for group in &groups {
-            if group.start != next || group.is_empty() {
-                return Err(Error::value(
-                    "collapsed_intervals",
-                    format!("[{}, {}]", group.start, group.end),
-                    format!("an interval from {next}, so that every dimension is in exactly one"),
-                ));
-            }
-            next = group.end;
-        }
-        if next != rank {
+        groups("collapsed_intervals", &self.collapsed_intervals, self.logical_shape.len())
+    }
+}
+
+/// The dimensions that form each collapsed dimension, in order; a dimension in no interval is alone.
+fn groups(what: &str, intervals: &[(i64, i64)], rank: usize) -> Result<Vec<Range<usize>>> {
+    let mut groups = Vec::new();
+    let mut next = 0;
+    for interval in normalise(what, intervals, rank)? {
+        if interval.start < next {
             return Err(Error::value(
-                "collapsed_intervals",
-                format!("intervals that end at {next}"),
-                format!("{rank}, so that every dimension is in exactly one"),
+                what,
+                format!("an interval that starts at {}", interval.start),
+                format!("a start of {next} or more, behind the interval before it"),
             ));
         }
-        Ok(groups)
+        groups.extend((next..interval.start).map(|d| d..d + 1));
+        next = interval.end.max(next);
+        if !interval.is_empty() {
+            groups.push(interval);
+        }
     }
+    groups.extend((next..rank).map(|d| d..d + 1));
+    Ok(groups)
 }
 
 /// The map that collapses each group of dimensions, and the shape it leads to. The stride of a dimension is the
@@ -367,19 +449,16 @@ impl Family for MetalLayout {
     /// injective; [`Error::Value`] where the tensor is another or the device's grid too small; overflows.
     fn to_layout(&self, tensor: &Tensor, placement: &Placement<'_>) -> Result<Layout> {
         self.validate()?;
-        if let Some(own) = &self.tensor {
-            check_shape("tensor shape", &own.shape, tensor)?;
-            if own.dtype != tensor.dtype {
-                let needed = format!("{}, the type of the tensor", tensor.dtype);
-                return Err(Error::value("tensor element type", own.dtype, needed));
-            }
-        }
+        super::check_tensor(self.tensor.as_ref(), tensor)?;
         let rank = tensor.shape.len();
         check_count("map", self.map.dims(), rank, "one for each dimension of the tensor")?;
         let extents = collapse::extents(&self.map, &tensor.shape)?;
-        let shard = ceil_div(&extents, &self.grid);
-        let derived = in_elements_of(&shard, self.element);
-        if derived != self.shard {
+        let mut shard = ceil_div(&extents, &self.grid);
+        let derived = in_units(&shard, self.element);
+        if derived != self.shard && placement.lenient {
+            shard = in_elements(&self.shard, self.element)?;
+            check_room(&grid_times(&self.grid, &shard)?, &extents)?;
+        } else if derived != self.shard {
             let tiles = self.element.tile().map_or("".into(), |t| format!(", tiles {}x{}", t.rows, t.cols));
             return Err(Error::Derived {
                 what: "memref shape",
@@ -388,8 +467,15 @@ impl Family for MetalLayout {
                 rule: format!("the extent {} over the grid {}{tiles}", join(&extents), join(&self.grid)),
             });
         }
-        let cut = Cut { map: &self.map, extents, grid: &self.grid, shard, element: self.element };
-        cut.layout(tensor, placement, self.fill)
+        let mut cut = Cut::new(self.map.clone(), extents, &self.grid, shard, self.element);
+        cut.home = home(self.memory_layout, self.memory, &self.grid, placement.device)?;
+        let layout = cut.layout(tensor, placement, self.fill)?;
+        layout.check_destination()?;
+        Ok(layout)
+    }
+
+    fn tensor(&self) -> Option<Tensor> {
+        self.tensor.clone()
     }
 
     fn has_grid(&self) -> bool {
@@ -420,8 +506,11 @@ impl Family for MetalConstructor {
         check_shape("shape", &self.shape, tensor)?;
         let (map, extents) = self.physical()?;
         let shard = ceil_div(&extents, &self.grid);
-        let cut = Cut { map: &map, extents, grid: &self.grid, shard, element: self.element };
-        cut.layout(tensor, placement, self.fill)
+        let mut cut = Cut::new(map, extents, &self.grid, shard, self.element);
+        cut.home = home(MemoryLayout::Sharded, self.memory, &self.grid, placement.device)?;
+        let layout = cut.layout(tensor, placement, self.fill)?;
+        layout.check_destination()?;
+        Ok(layout)
     }
 
     fn has_grid(&self) -> bool {
@@ -430,7 +519,7 @@ impl Family for MetalConstructor {
 }
 
 impl Family for MetalCurrent {
-    /// Checks alignments, intervals and ranks, as the verifier of tt-mlir does, and that the intervals cover every dimension.
+    /// Checks alignments, intervals and ranks, as the verifier of tt-mlir does.
     ///
     /// # Errors
     /// [`Error::Value`] that names the part.
@@ -468,28 +557,27 @@ impl Family for MetalCurrent {
     /// The layout of a tensor of this shape.
     ///
     /// Dimensions of an interval are rounded up to their alignment while they are multiplied, innermost first; a
-    /// tensor of rank 1 is one row of a matrix of 32 rows, one of rank 0 a corner of a matrix of 32 x 32.
+    /// tensor of rank 1 is one row of a matrix of 32 rows, one of rank 0 a corner of a matrix of 32 x 32. Where grid times
+    /// shard is more than that, the surplus is padding. Interleaved pages (a tile, or a row of a shard) go to the
+    /// banks of the device in turn, and to one buffer where no device says how many banks there are.
     ///
     /// # Errors
-    /// [`Error::Derived`] where grid times shard is not the shape that follows; [`Error::Value`] where the tensor
-    /// has another shape, the memory is interleaved, or the device's grid is too small; overflows.
+    /// [`Error::Derived`] where grid times shard has no room for the shape that follows; [`Error::Value`] where the
+    /// tensor has another shape, or the device's grid is too small; overflows.
     fn to_layout(&self, tensor: &Tensor, placement: &Placement<'_>) -> Result<Layout> {
         self.validate()?;
         check_shape("logical_shape", &self.logical_shape, tensor)?;
-        if self.memory_layout == MemoryLayout::Interleaved {
-            let needed = "sharded: the text of an interleaved layout does not say how many banks there are";
-            return Err(Error::value("memory layout", "interleaved", needed));
-        }
-        let (map, physical) = self.physical()?;
-        let mut shard = self.shard.clone();
-        if let (Some(tile), [.., rows, cols]) = (self.element.tile(), shard.as_mut_slice()) {
-            let what = "the shape of a shard";
-            (*rows, *cols) = (volume(what, [*rows, tile.rows])?, volume(what, [*cols, tile.cols])?);
-        }
-        let pairs = self.grid.iter().zip(&shard);
-        let given: Vec<u64> =
-            pairs.map(|(&g, &n)| volume("grid times shard", [g, n])).collect::<Result<_>>()?;
-        if given != physical {
+        let (mut map, physical) = self.physical()?;
+        let shard = in_elements(&self.shard, self.element)?;
+        let given = grid_times(&self.grid, &shard)?;
+        // More is padding: the compiler makes shards that end at tiles.
+        if placement.lenient {
+            if check_room(&given, &collapse::extents(&map, &tensor.shape)?).is_err() {
+                // What is written may be the tensor without any alignment.
+                map = self.physical_with(&vec![1; self.logical_shape.len()])?.0;
+                check_room(&given, &collapse::extents(&map, &tensor.shape)?)?;
+            }
+        } else if given.iter().zip(&physical).any(|(given, needed)| given < needed) {
             let (shape, alignments) = (join(&self.logical_shape), join(&self.dim_alignments));
             return Err(Error::Derived {
                 what: "grid times shard",
@@ -498,8 +586,18 @@ impl Family for MetalCurrent {
                 rule: format!("logical_shape {shape} with dim_alignments {alignments}"),
             });
         }
-        let cut = Cut { map: &map, extents: physical, grid: &self.grid, shard, element: self.element };
-        cut.layout(tensor, placement, Fill::Undef)
+        let mut cut = Cut::new(map, given, &self.grid, shard, self.element);
+        if let Some(view) = &self.index_map {
+            cut = cut.behind("index_map", view)?;
+        }
+        cut.home = home(self.memory_layout, self.memory, &cut.grid, placement.device)?;
+        let layout = cut.layout(tensor, placement, self.fill)?;
+        layout.check_destination()?;
+        Ok(layout)
+    }
+
+    fn tensor(&self) -> Option<Tensor> {
+        Some(Tensor { shape: self.logical_shape.clone(), dtype: self.element.dtype()? })
     }
 
     fn has_grid(&self) -> bool {

@@ -3,7 +3,7 @@
 use super::tile::levels;
 use crate::dtype::Format;
 use crate::error::{Error, Result};
-use crate::family::volume;
+use crate::family::{join, volume};
 use crate::layout::axis::{Axis, Level};
 use crate::layout::piecewise::{Piecewise, compose};
 use crate::layout::{Geometry, Layout, Parts, RoundRobin, Space, Tile, element_bytes, tile_bytes};
@@ -29,8 +29,12 @@ pub(crate) struct Sharding {
     inner: Vec<Vec<Level>>,
     /// Bytes of a shard.
     bytes: u64,
+    /// Bytes of a unit, which is dealt as a whole: a shard, or a page of one.
+    unit_bytes: u64,
+    /// Bytes in front of the first element.
+    offset: i64,
     space: Space,
-    /// Whether a shard is a unit, since shards do not lie one after another.
+    /// Whether units are dealt, since they do not lie one after another.
     dealt: bool,
 }
 
@@ -48,11 +52,7 @@ impl Sharding {
         let padded: Option<Vec<u64>> = shard.iter().zip(&tile_shape).map(whole).collect();
         let padded = padded.ok_or_else(|| Error::overflow("the shape of a shard"))?;
         let counts: Vec<u64> = padded.iter().zip(&tile_shape).map(|(n, tile)| n / tile).collect();
-        let cell_bytes = match (format, tile) {
-            (Format::Block(block), Some(tile)) => tile_bytes(block, tile),
-            (_, Some(tile)) => tile.elements() * element_bytes(format),
-            (_, None) => element_bytes(format),
-        };
+        let cell_bytes = cell_bytes(format, tile);
         let bytes = volume("the size of a shard", counts.iter().copied().chain([cell_bytes]))?;
         let shards = volume("the number of shards", grid.iter().copied())?;
         let total = volume("the size of all shards", [shards, bytes])?;
@@ -70,7 +70,66 @@ impl Sharding {
             cols.extend(col);
         }
         let space = Space::in_order(shards, total);
-        Ok(Sharding { format, tile, grid, shard, padded, inner, bytes, space, dealt: false })
+        Ok(Sharding {
+            format,
+            tile,
+            grid,
+            shard,
+            padded,
+            inner,
+            bytes,
+            unit_bytes: bytes,
+            offset: 0,
+            space,
+            dealt: false,
+        })
+    }
+
+    /// The same with other strides inside of a shard: `strides` has the bytes from one element, or one tile, to the
+    /// next along each dimension, the first one lies at byte `offset`, and a shard has `bytes` bytes, into which all of
+    /// them must fit.
+    ///
+    /// # Errors
+    /// [`Error::Value`] where the last element lies behind the shard; overflows.
+    pub(crate) fn strided(mut self, strides: &[u64], bytes: u64, offset: u64) -> Result<Self> {
+        let mut end = cell_bytes(self.format, self.tile).saturating_add(offset);
+        for (levels, &stride) in self.inner.iter_mut().zip(strides) {
+            let last = volume("the strides of a shard", [levels[0].n.saturating_sub(1), stride])?;
+            end = end.saturating_add(last);
+            levels[0].step = [0, if levels[0].n == 1 { 0 } else { stride as i64 }, 0];
+        }
+        if end > bytes && !self.shard.contains(&0) {
+            let given = format!("{}, with which a shard ends at byte {end}", join(strides));
+            return Err(Error::value("strides", given, format!("a shard of at most {bytes} bytes")));
+        }
+        let total = volume("the size of all shards", [self.shards(), bytes])?;
+        self.space = Space::in_order(self.shards(), total);
+        (self.bytes, self.unit_bytes, self.offset) = (bytes, bytes, offset as i64);
+        Ok(self)
+    }
+
+    /// Units of a shard.
+    fn pages(&self) -> u64 {
+        (self.bytes / self.unit_bytes.max(1)).max(1)
+    }
+
+    /// Deals pages to `banks` buffers in turn, instead of whole shards: a page is a tile, or a row of a shard. Page
+    /// `p`, counted through one shard after the other, is the `p / banks`-th of bank `p % banks`; pages begin at
+    /// multiples of `alignment` bytes.
+    ///
+    /// # Errors
+    /// Where sizes overflow.
+    pub(crate) fn interleave(&mut self, banks: u64, alignment: u64) -> Result<()> {
+        let page = match (self.tile, self.padded.last()) {
+            (None, Some(&row)) => volume("the size of a page", [row, cell_bytes(self.format, self.tile)])?,
+            _ => cell_bytes(self.format, self.tile),
+        };
+        if self.bytes == 0 {
+            return Ok(());
+        }
+        self.unit_bytes = page;
+        let pitch = page.checked_next_multiple_of(alignment);
+        self.deal(Buffers::InTurn(banks), pitch.ok_or_else(|| Error::overflow("the aligned size of a page"))?)
     }
 
     /// Shards along all dimensions together.
@@ -83,7 +142,7 @@ impl Sharding {
         self.bytes
     }
 
-    /// Deals the shards, counted row-major, to buffers in turn: shard `s` is the `s / n`-th of buffer
+    /// Deals the shards (or their pages), counted row-major, to buffers in turn: shard `s` is the `s / n`-th of buffer
     /// `buffers[s % n]`, where `buffers` is a permutation of `0..n`. All buffers have room for as many shards
     /// as the fullest, `pitch` bytes apart.
     ///
@@ -91,7 +150,7 @@ impl Sharding {
     /// Where sizes overflow.
     pub(crate) fn deal(&mut self, buffers: Buffers, pitch: u64) -> Result<()> {
         let n = buffers.len();
-        let room = self.shards().div_ceil(n);
+        let room = volume("the number of units", [self.shards(), self.pages()])?.div_ceil(n);
         let units = volume("the number of shards", [n, room])?;
         volume("the size of all buffers", [units, pitch])?;
         let numbers = match buffers {
@@ -100,9 +159,9 @@ impl Sharding {
         };
         let deal = RoundRobin::new(n, room, numbers);
         // In order and without gaps, addresses are linear through all buffers.
-        self.dealt = deal.is_some() || pitch != self.bytes;
+        self.dealt = deal.is_some() || pitch != self.unit_bytes;
         self.space = if self.dealt {
-            Space { units, unit_bytes: self.bytes, pitch_bytes: pitch, deal, buffers: n }
+            Space { units, unit_bytes: self.unit_bytes, pitch_bytes: pitch, deal, buffers: n }
         } else {
             Space::in_order(n, units * pitch)
         };
@@ -112,12 +171,18 @@ impl Sharding {
     /// The digits of the cells of dimension `r`: the shard, then the place inside of it.
     pub(crate) fn cells(&self, r: usize) -> Vec<Level> {
         let stride = self.grid[r + 1..].iter().fold(1, |n: u64, g| n.saturating_mul(*g));
-        let step = match self.dealt {
-            true => [stride as i64, 0, 0],
-            false => [0, stride.saturating_mul(self.bytes) as i64, 0],
-        };
-        let mut cells = vec![Level { n: self.grid[r], step }];
+        if !self.dealt {
+            let step = [0, stride.saturating_mul(self.bytes) as i64, 0];
+            return [&[Level { n: self.grid[r], step }], self.inner[r].as_slice()].concat();
+        }
+        let pages = self.pages();
+        let mut cells = vec![Level { n: self.grid[r], step: [stride.saturating_mul(pages) as i64, 0, 0] }];
         cells.extend(&self.inner[r]);
+        let unit = self.unit_bytes as i64;
+        // Where pages are dealt, what steps from page to page inside of a shard steps through units.
+        for level in cells[1..].iter_mut().filter(|l| pages > 1 && l.n > 1 && l.step[1] >= unit) {
+            level.step = [level.step[1] / unit, 0, level.step[2]];
+        }
         cells
     }
 
@@ -174,11 +239,20 @@ impl Sharding {
             tile: self.tile.filter(|_| matches!(self.format, Format::Block(_))),
             axes,
             replicas: vec![],
-            offset: 0,
+            offset: self.offset,
             space: self.space,
             fill,
             geometry,
         })
+    }
+}
+
+/// Bytes of an element, or of a tile.
+fn cell_bytes(format: Format, tile: Option<Tile>) -> u64 {
+    match (format, tile) {
+        (Format::Block(block), Some(tile)) => tile_bytes(block, tile),
+        (_, Some(tile)) => tile.elements() * element_bytes(format),
+        (_, None) => element_bytes(format),
     }
 }
 

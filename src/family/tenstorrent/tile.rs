@@ -2,7 +2,7 @@
 
 use crate::dtype::{DType, Format};
 use crate::layout::axis::Level;
-use crate::layout::{Tile, element_bytes};
+use crate::layout::{Tile, element_bytes, tile_bytes};
 
 /// One of the twelve tile shapes: 32, 16, 8, 4, 2 or 1 rows by 32 or 16 columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -62,11 +62,31 @@ pub enum Element {
 }
 
 impl Element {
+    /// Bytes of one element, or of one tile.
+    pub fn stored_bytes(self) -> u64 {
+        match (self.format(), self.tile()) {
+            (Format::Block(block), Some(tile)) => tile_bytes(block, tile),
+            (format, tile) => tile.map_or(1, Tile::elements) * element_bytes(format),
+        }
+    }
+
     /// What its bytes hold.
     pub(crate) fn format(self) -> Format {
         match self {
             Element::Scalar(dtype) => Format::Plain(dtype),
             Element::Tile { format, .. } => format,
+        }
+    }
+
+    /// The logical element type: that of a block float is bf16 (f16 where the exponent has 5 bits), as in tt-mlir;
+    /// none for a format that has no such type.
+    pub fn dtype(self) -> Option<DType> {
+        use crate::dtype::BlockFormat as B;
+        match self.format() {
+            Format::Plain(dtype) => Some(dtype),
+            Format::Block(B::Bfp8A | B::Bfp4A | B::Bfp2A) => Some(DType::F16),
+            Format::Block(_) => Some(DType::Bf16),
+            Format::Sen169 => None,
         }
     }
 

@@ -2,49 +2,35 @@
 
 use std::fmt;
 
-use crate::dtype::{BlockFormat, DType, Format};
+use super::Enclosing;
+use super::attribute::{self, Grid, name_of, tile_format, tile_format_name, tile_shape, write_sizes};
+use crate::dtype::Format;
 use crate::error::{Error, Result};
 use crate::family::Descriptor;
 use crate::family::tenstorrent::metal::{
     Fill, MemoryLayout, MemorySpace, MetalConstructor, MetalCurrent, MetalLayout,
 };
-use crate::family::tenstorrent::tile::{Element, TileShape};
+use crate::family::tenstorrent::tile::Element;
 use crate::family::{Tensor, join};
+use crate::layout::affine::AffineMap;
 use crate::text::affine;
 use crate::text::host::scalar;
 use crate::text::lexer::Cursor;
 use crate::text::loops::tuple::Tuple;
 
-/// Reads `tensor<shape x element, layout>` behind the word `tensor`.
-pub(in crate::text) fn tensor(cursor: &mut Cursor<'_>) -> Result<Descriptor> {
-    cursor.expect("<", "after `tensor`")?;
-    let start = cursor.start();
-    let shape = cursor.leading_sizes("tensor")?;
-    let element = element(cursor)?;
-    for part in ["tensor", "grid", "shard"] {
-        cursor.mark(part, start);
-    }
-    cursor.expect(",", "and a layout after the element type of the tensor")?;
-    let layout = layout(cursor, Some((shape, element)))?;
-    cursor.expect(">", "at the end of the tensor")?;
-    Ok(layout)
-}
-
-/// Reads `#ttcore.metal_layout<...>`, with the shape and element of the tensor around it, if any.
-pub(in crate::text) fn layout(
+/// Reads what follows `#ttcore.metal_layout`, or `#tt.layout` as it was called until 2024-10, with the shape and
+/// element of the tensor around it, if any; the layout begins at `start`.
+pub(super) fn layout(
     cursor: &mut Cursor<'_>,
-    tensor: Option<(Vec<u64>, Element)>,
+    start: usize,
+    name: &str,
+    tensor: Option<Enclosing>,
 ) -> Result<Descriptor> {
-    let start = cursor.start();
-    dialect(cursor, "#", "metal_layout")?;
-    cursor.expect("<", "after `metal_layout`")?;
-    if cursor.peek() == Some('(') {
+    cursor.expect("<", &format!("after `{name}`"))?;
+    if cursor.peek() == Some('(') || cursor.peek_word() == "affine_map" {
         let tensor = match tensor {
             None => None,
-            Some((shape, Element::Scalar(dtype))) => Some(Tensor { shape, dtype }),
-            Some((_, Element::Tile { .. })) => {
-                return Err(cursor.expected("`logical_shape`, since the tensor has tiles"));
-            }
+            Some((shape, element)) => Some(tensor_of(cursor, &shape, element)?),
         };
         return affine_form(cursor, tensor).map(Descriptor::Metal);
     }
@@ -58,16 +44,15 @@ pub(in crate::text) fn layout(
     current_form(cursor, shape, element).map(Descriptor::MetalCurrent)
 }
 
-/// Reads `<sigil>ttcore.<name>` or `<sigil>tt.<name>`.
-pub(in crate::text) fn dialect(cursor: &mut Cursor<'_>, sigil: &str, name: &str) -> Result<()> {
-    if !(cursor.eat(sigil)
-        && (cursor.eat_word("ttcore") || cursor.eat_word("tt"))
-        && cursor.eat(".")
-        && cursor.eat_word(name))
-    {
-        return Err(cursor.expected(&format!("`{sigil}ttcore.{name}`")));
+/// The logical tensor of `tensor<4x4x!tt.tile<32x32, f32>, ..>` of 2025, which counts tiles.
+fn tensor_of(cursor: &Cursor<'_>, shape: &[u64], element: Element) -> Result<Tensor> {
+    let dtype =
+        element.dtype().ok_or_else(|| cursor.error_in("tensor", "tiles of no element type".into()))?;
+    let mut shape = shape.to_vec();
+    if let (Element::Tile { shape: tile, .. }, [.., rows, cols]) = (element, shape.as_mut_slice()) {
+        (*rows, *cols) = (rows.saturating_mul(tile.height()), cols.saturating_mul(tile.width()));
     }
-    Ok(())
+    Ok(Tensor { shape, dtype })
 }
 
 fn affine_form(cursor: &mut Cursor<'_>, tensor: Option<Tensor>) -> Result<MetalLayout> {
@@ -75,11 +60,7 @@ fn affine_form(cursor: &mut Cursor<'_>, tensor: Option<Tensor>) -> Result<MetalL
     cursor.expect(",", "after the map")?;
     let fill = cursor.choose("a fill", &Fill::NAMES)?;
     cursor.expect(",", "after the fill")?;
-    cursor.expect("<", "before the grid")?;
-    let start = cursor.start();
-    let grid = cursor.sizes("grid")?;
-    cursor.mark("grid", start);
-    cursor.expect(">", "or `x` in the grid")?;
+    let Grid { sizes: grid, .. } = attribute::grid(cursor, "grid")?;
     cursor.expect(",", "and a memref after the grid")?;
     if !cursor.eat_word("memref") {
         return Err(cursor.expected("`memref` after the grid"));
@@ -87,119 +68,88 @@ fn affine_form(cursor: &mut Cursor<'_>, tensor: Option<Tensor>) -> Result<MetalL
     cursor.expect("<", "after `memref`")?;
     let start = cursor.start();
     let shard = cursor.leading_sizes("memref")?;
-    let element = element(cursor)?;
+    let element = attribute::element(cursor)?;
     cursor.mark("memref", start);
     cursor.expect(",", "and a memory space after the element type of the memref")?;
-    let memory = memory_space(cursor)?;
+    let memory = attribute::memory_space(cursor)?;
     cursor.expect(">", "after the memory space")?;
+    let mut metal = MetalLayout::new(map, grid, shard, element);
+    (metal.tensor, metal.fill, metal.memory) = (tensor, fill, memory);
+    if cursor.eat(",") {
+        metal.memory_layout = cursor.choose("a memory layout", &MemoryLayout::NAMES)?;
+    }
     cursor.expect(">", "at the end of the layout")?;
-    Ok(MetalLayout { tensor, map, fill, grid, shard, element, memory })
+    Ok(metal)
 }
 
-/// Reads `#ttcore.memory_space<l1>` or `l1`.
-fn memory_space(cursor: &mut Cursor<'_>) -> Result<MemorySpace> {
-    if cursor.peek() != Some('#') {
-        return cursor.choose("a memory space", &MemorySpace::NAMES);
-    }
-    dialect(cursor, "#", "memory_space")?;
-    cursor.expect("<", "after `memory_space`")?;
-    let memory = cursor.choose("a memory space", &MemorySpace::NAMES)?;
-    cursor.expect(">", "after the memory space")?;
-    Ok(memory)
+/// The parts of the form of today, as they are read.
+#[derive(Default)]
+struct Parts {
+    logical_shape: Option<Vec<u64>>,
+    alignments: Option<Vec<u64>>,
+    intervals: Option<Vec<(i64, i64)>>,
+    memory: Option<MemorySpace>,
+    memory_layout: Option<MemoryLayout>,
+    fill: Option<Fill>,
+    index_map: Option<Option<AffineMap>>,
 }
 
-/// Reads an MLIR element type or `!ttcore.tile<32x32, bfp_bf8>`.
-fn element(cursor: &mut Cursor<'_>) -> Result<Element> {
-    if cursor.peek() != Some('!') {
-        return scalar(cursor).map(Element::Scalar);
-    }
-    dialect(cursor, "!", "tile")?;
-    cursor.expect("<", "after `tile`")?;
-    let start = cursor.start();
-    let height = cursor.number("the rows of a tile")?;
-    cursor.expect("x", "after the rows of a tile")?;
-    let width = cursor.number("the columns of a tile")?;
-    let shape = tile_shape(cursor, start, height, width)?;
-    cursor.expect(",", "and an element format after the tile's shape")?;
-    let format = tile_format(cursor)?;
-    cursor.expect(">", "at the end of the tile")?;
-    Ok(Element::Tile { shape, format })
-}
+impl Parts {
+    const KNOWN: [&str; 12] = [
+        "logical_shape",
+        "dim_alignments",
+        "collapsed_intervals",
+        "index_map",
+        "l1",
+        "dram",
+        "sharded",
+        "interleaved",
+        "undef",
+        "zero",
+        "system",
+        "dst",
+    ];
 
-/// The tile shape of two numbers that were read since `start`.
-pub(in crate::text) fn tile_shape(
-    cursor: &Cursor<'_>,
-    start: usize,
-    height: u64,
-    width: u64,
-) -> Result<TileShape> {
-    TileShape::new(height, width).ok_or_else(|| {
-        let message = format!(
-            "there is no tile of {height}x{width}: expected 32, 16, 8, 4, 2 or 1 rows by 32 or 16 columns"
-        );
-        cursor.error_since(start, message)
-    })
-}
-
-/// Reads what a tile holds: `bfp_bf8`, `f32`, `u16`, `si32`.
-fn tile_format(cursor: &mut Cursor<'_>) -> Result<Format> {
-    let (name, span) = cursor.word("an element format")?;
-    if let Some(block) = BlockFormat::from_mlir_name(name) {
-        return Ok(Format::Block(block));
-    }
-    if let Some(dtype) = DType::from_mlir_name(name).or_else(|| DType::from_name(name)) {
-        return Ok(Format::Plain(dtype));
-    }
-    let blocks = BlockFormat::ALL.into_iter().map(BlockFormat::mlir_name);
-    let names: Vec<&str> = DType::all().map(DType::name).chain(blocks).collect();
-    Err(cursor.unknown("an element format", name, span, &names))
-}
-
-/// The name of a format inside a tile.
-fn tile_format_name(format: Format) -> &'static str {
-    match format {
-        Format::Plain(DType::I32) => "si32",
-        Format::Plain(dtype) => dtype.name(),
-        Format::Sen169 => "sen169",
-        Format::Block(block) => block.mlir_name(),
+    /// Reads one part; the answer is whether it was there already.
+    fn read(&mut self, cursor: &mut Cursor<'_>) -> Result<bool> {
+        if cursor.peek() == Some('#') {
+            return Ok(self.memory.replace(attribute::memory_space(cursor)?).is_some());
+        }
+        let (word, span) = cursor.word("a part of the layout")?;
+        if let Some(space) = MemorySpace::NAMES.iter().find(|n| n.0 == word) {
+            return Ok(self.memory.replace(space.1).is_some());
+        }
+        if let Some(sharding) = MemoryLayout::NAMES.iter().find(|n| n.0 == word) {
+            return Ok(self.memory_layout.replace(sharding.1).is_some());
+        }
+        if let Some(fill) = Fill::NAMES.iter().find(|n| n.0 == word) {
+            return Ok(self.fill.replace(fill.1).is_some());
+        }
+        if !Self::KNOWN[..4].contains(&word) {
+            return Err(cursor.unknown("a part of the layout", word, span, &Self::KNOWN));
+        }
+        cursor.expect("=", &format!("after `{word}`"))?;
+        let value = cursor.start();
+        let twice = match word {
+            "logical_shape" => self.logical_shape.replace(optional_sizes(cursor, word)?).is_some(),
+            "dim_alignments" => self.alignments.replace(optional_sizes(cursor, word)?).is_some(),
+            "index_map" => self.index_map.replace(affine::map_or_rank(cursor)?).is_some(),
+            _ => self.intervals.replace(dense(cursor)?).is_some(),
+        };
+        cursor.mark(word, value);
+        Ok(twice)
     }
 }
 
 fn current_form(cursor: &mut Cursor<'_>, shape: Vec<u64>, element: Element) -> Result<MetalCurrent> {
     let start = cursor.start();
-    let (mut logical_shape, mut alignments, mut intervals) = (None, None, None);
-    let (mut memory, mut memory_layout) = (None, None);
+    let mut parts = Parts::default();
     loop {
         let at = cursor.start();
-        let twice = if cursor.peek() == Some('#') {
-            memory.replace(memory_space(cursor)?).is_some()
-        } else {
-            let (word, span) = cursor.word("a part of the layout")?;
-            let space = MemorySpace::NAMES.iter().find(|n| n.0 == word);
-            let sharding = MemoryLayout::NAMES.iter().find(|n| n.0 == word);
-            match (word, space, sharding) {
-                (_, Some(space), _) => memory.replace(space.1).is_some(),
-                (_, _, Some(sharding)) => memory_layout.replace(sharding.1).is_some(),
-                ("logical_shape" | "dim_alignments" | "collapsed_intervals", ..) => {
-                    cursor.expect("=", &format!("after `{word}`"))?;
-                    let value = cursor.start();
-                    let twice = match word {
-                        "logical_shape" => logical_shape.replace(optional_sizes(cursor, word)?).is_some(),
-                        "dim_alignments" => alignments.replace(optional_sizes(cursor, word)?).is_some(),
-                        _ => intervals.replace(dense(cursor)?).is_some(),
-                    };
-                    cursor.mark(word, value);
-                    twice
-                }
-                _ => {
-                    let known =
-                        ["logical_shape", "dim_alignments", "collapsed_intervals", "l1", "dram", "sharded"];
-                    return Err(cursor.unknown("a part of the layout", word, span, &known));
-                }
-            }
-        };
-        if twice {
-            return Err(cursor.error_since(at, "this part of the layout is given twice".into()));
+        if parts.read(cursor)? {
+            return Err(
+                cursor.error_since(at, "a part of this kind is already given: expected each once".into())
+            );
         }
         if !cursor.eat(",") {
             cursor.expect(">", "or `,` in the layout")?;
@@ -216,16 +166,19 @@ fn current_form(cursor: &mut Cursor<'_>, shape: Vec<u64>, element: Element) -> R
     }
     let mut grid = shape;
     let shard = grid.split_off(grid.len() / 2);
+    let memory =
+        parts.memory.ok_or_else(|| cursor.error_since(start, "the memory space is missing".into()))?;
     Ok(MetalCurrent {
         grid,
         shard,
         element,
-        logical_shape: cursor.required(logical_shape, "logical_shape", start)?,
-        dim_alignments: cursor.required(alignments, "dim_alignments", start)?,
-        collapsed_intervals: cursor.required(intervals, "collapsed_intervals", start)?,
-        memory: memory.ok_or_else(|| cursor.error_since(start, "the memory space is missing".into()))?,
-        memory_layout: memory_layout
-            .ok_or_else(|| cursor.error_since(start, "`sharded` or `interleaved` is missing".into()))?,
+        logical_shape: cursor.required(parts.logical_shape, "logical_shape", start)?,
+        dim_alignments: cursor.required(parts.alignments, "dim_alignments", start)?,
+        collapsed_intervals: cursor.required(parts.intervals, "collapsed_intervals", start)?,
+        memory,
+        memory_layout: parts.memory_layout.unwrap_or(MemoryLayout::Sharded),
+        fill: parts.fill.unwrap_or(Fill::Undef),
+        index_map: parts.index_map.flatten(),
     })
 }
 
@@ -301,14 +254,12 @@ pub(in crate::text) fn constructor(cursor: &mut Cursor<'_>) -> Result<MetalConst
             return Err(cursor.error_in("dtype", message));
         }
     };
-    Ok(MetalConstructor {
-        shape: cursor.required(shape, "shape", start)?,
-        collapse: collapse.unwrap_or_else(|| vec![(0, -1)]),
-        grid: cursor.required(grid, "grid", start)?,
-        element,
-        fill: fill.unwrap_or(Fill::Undef),
-        memory: memory.unwrap_or(MemorySpace::L1),
-    })
+    let shape = cursor.required(shape, "shape", start)?;
+    let mut metal = MetalConstructor::new(shape, cursor.required(grid, "grid", start)?, element);
+    metal.collapse = collapse.unwrap_or(metal.collapse);
+    metal.fill = fill.unwrap_or(metal.fill);
+    metal.memory = memory.unwrap_or(metal.memory);
+    Ok(metal)
 }
 
 fn interval(cursor: &mut Cursor<'_>) -> Result<(i64, i64)> {
@@ -323,31 +274,9 @@ fn interval(cursor: &mut Cursor<'_>) -> Result<(i64, i64)> {
     }
 }
 
-/// The name of a value in a table of names.
-pub(in crate::text) fn name_of<T: PartialEq>(names: &[(&'static str, T)], value: T) -> &'static str {
-    names.iter().find(|n| n.1 == value).map_or("?", |n| n.0)
-}
-
-impl fmt::Display for MemorySpace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(name_of(&MemorySpace::NAMES, *self))
-    }
-}
-
 impl fmt::Display for Fill {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(name_of(&Fill::NAMES, *self))
-    }
-}
-
-impl fmt::Display for Element {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Element::Scalar(dtype) => f.write_str(dtype.mlir_name()),
-            Element::Tile { shape, format } => {
-                write!(f, "!ttcore.tile<{}x{}, {}>", shape.height(), shape.width(), tile_format_name(*format))
-            }
-        }
     }
 }
 
@@ -355,17 +284,16 @@ impl fmt::Display for MetalLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(tensor) = &self.tensor {
             f.write_str("tensor<")?;
-            for size in &tensor.shape {
-                write!(f, "{size}x")?;
-            }
+            write_sizes(f, &tensor.shape)?;
             write!(f, "{}, ", tensor.dtype.mlir_name())?;
         }
         write!(f, "#ttcore.metal_layout<{}, {}, <{}>, memref<", self.map, self.fill, join(&self.grid))?;
-        for size in &self.shard {
-            write!(f, "{size}x")?;
+        write_sizes(f, &self.shard)?;
+        write!(f, "{}, #ttcore.memory_space<{}>>", self.element, self.memory)?;
+        if self.memory_layout != MemoryLayout::Sharded {
+            write!(f, ", {}", name_of(&MemoryLayout::NAMES, self.memory_layout))?;
         }
-        write!(f, "{}, #ttcore.memory_space<{}>>>", self.element, self.memory)?;
-        if self.tensor.is_some() { f.write_str(">") } else { Ok(()) }
+        f.write_str(if self.tensor.is_some() { ">>" } else { ">" })
     }
 }
 
@@ -387,15 +315,25 @@ impl fmt::Display for MetalConstructor {
 impl fmt::Display for MetalCurrent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("tensor<")?;
-        for size in self.grid.iter().chain(&self.shard) {
-            write!(f, "{size}x")?;
-        }
+        write_sizes(f, &self.grid)?;
+        write_sizes(f, &self.shard)?;
         write!(f, "{}, #ttcore.metal_layout<logical_shape = {}", self.element, join(&self.logical_shape))?;
-        write!(f, ", dim_alignments = {}, collapsed_intervals = dense<[", join(&self.dim_alignments))?;
-        for (i, (start, end)) in self.collapsed_intervals.iter().enumerate() {
-            write!(f, "{}[{start}, {end}]", if i == 0 { "" } else { ", " })?;
+        write!(f, ", dim_alignments = {}, collapsed_intervals = dense<", join(&self.dim_alignments))?;
+        if !self.collapsed_intervals.is_empty() {
+            f.write_str("[")?;
+            for (i, (start, end)) in self.collapsed_intervals.iter().enumerate() {
+                write!(f, "{}[{start}, {end}]", if i == 0 { "" } else { ", " })?;
+            }
+            f.write_str("]")?;
         }
-        let layout = name_of(&MemoryLayout::NAMES, self.memory_layout);
-        write!(f, "]> : tensor<{}x2xi64>, {}, {layout}>>", self.collapsed_intervals.len(), self.memory)
+        write!(f, "> : tensor<{}x2xi64>", self.collapsed_intervals.len())?;
+        if self.fill != Fill::Undef {
+            write!(f, ", {}", self.fill)?;
+        }
+        write!(f, ", {}, {}", self.memory, name_of(&MemoryLayout::NAMES, self.memory_layout))?;
+        if let Some(map) = &self.index_map {
+            write!(f, ", index_map = {map}")?;
+        }
+        f.write_str(">>")
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::metal::{name_of, tile_shape};
+use super::attribute::{name_of, tile_shape};
 use crate::dtype::{BlockFormat, Format};
 use crate::error::Result;
 use crate::family::tenstorrent::tile::TileShape;

@@ -1,0 +1,76 @@
+//! `scan`, and layouts that an MLIR file names.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// Runs the program in a folder.
+fn run(dir: &Path, arguments: &[&str]) -> Output {
+    let program = Command::new(env!("CARGO_BIN_EXE_tilewright")).args(arguments).current_dir(dir).output();
+    program.expect("the program runs")
+}
+
+/// What it printed as JSON.
+fn json(output: Output) -> Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+const IR: &str = "\
+#dram = #ttnn.buffer_type<dram>
+#layout = #ttnn.ttnn_layout<(d0, d1) -> (d0, d1), <1x1>, memref<2x3x!ttcore.tile<32x32, f32>, #dram>, <interleaved>>
+#small = #ttnn.ttnn_layout<(d0, d1) -> (d0, d1), <1x1>, memref<4x4x!ttcore.tile<32x32, f32>, #dram>, <interleaved>>
+module {
+  func.func @f(%0: tensor<64x96xf32, #layout>, %1: tensor<64x96xf32, #small>) -> tensor<64x96xf32, #layout>
+  %2 = memref.alloc() : memref<2x2x1x1x!ttcore.tile<32x32, bf16>, #ttcore.shard<2048x2048, 1>, #ttcore.memory_space<l1>>
+}
+";
+
+#[test]
+fn scan_lists_each_layout_with_its_uses_and_faults() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("below")).unwrap();
+    fs::write(dir.path().join("below/a.mlir"), IR).unwrap();
+    fs::write(dir.path().join("b.mlir"), IR).unwrap();
+    fs::write(dir.path().join("not_mlir.txt"), "tensor<2xf32, #unknown>").unwrap();
+    let object = json(run(dir.path(), &["scan", ".", "--json"]));
+    assert_eq!((&object["files"], &object["uses"], &object["faults"]), (&2.into(), &8.into(), &1.into()));
+    let layouts = object["layouts"].as_array().unwrap();
+    assert_eq!(layouts.len(), 3);
+    assert_eq!(layouts[0]["count"], 4);
+    assert_eq!(layouts[0]["at"], "./b.mlir:5:20");
+    assert_eq!(layouts[0]["buffer_bytes"], 64 * 96 * 4);
+    let fault = layouts[1]["fault"].as_str().unwrap();
+    assert!(fault.contains("4x4") && fault.contains("2x3"), "{fault}");
+    assert_eq!((&layouts[2]["buffers"], &layouts[2]["dtype"]), (&4.into(), &"bf16".into()));
+    let lenient = json(run(dir.path(), &["scan", "b.mlir", "--lenient", "--json"]));
+    assert_eq!(lenient["faults"], 0);
+    assert_eq!(lenient["layouts"][1]["physical_shape"], serde_json::json!([128, 128]));
+    let table = String::from_utf8(run(dir.path(), &["scan", "b.mlir"]).stdout).unwrap();
+    assert!(table.starts_with("1 files, 3 distinct layouts, 4 uses, 1 with a fault\n"), "{table}");
+}
+
+#[test]
+fn a_name_of_an_mlir_file_is_a_layout() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("a.mlir"), format!("{IR}!t = tensor<64x96xf32, #layout>\n")).unwrap();
+    // An attribute says no tensor, a type does.
+    let tensor = ["--shape", "64,96", "--dtype", "f32", "--json"];
+    let object = json(run(dir.path(), &[&["explain", "--to", "@a.mlir#layout"], &tensor[..]].concat()));
+    assert_eq!(object["buffer_bytes"], 64 * 96 * 4);
+    let object = json(run(dir.path(), &["explain", "--to", "@a.mlir!t", "--json"]));
+    assert_eq!(object["logical_shape"], serde_json::json!([64, 96]));
+    let wrong = run(dir.path(), &["explain", "--to", "@a.mlir!t", "--shape", "64,97", "--json"]);
+    let said = String::from_utf8(wrong.stderr).unwrap();
+    assert!(wrong.status.code() == Some(2) && said.contains("64x96") && said.contains("64x97"), "{said}");
+    let unknown = run(dir.path(), &[&["explain", "--to", "@a.mlir#layuot"], &tensor[..]].concat());
+    let said = String::from_utf8(unknown.stderr).unwrap();
+    assert!(unknown.status.code() == Some(2) && said.contains("`#layout`"), "{said}");
+    let refused = run(dir.path(), &[&["explain", "--to", "@a.mlir#small"], &tensor[..]].concat());
+    assert_eq!(refused.status.code(), Some(2));
+    let lenient =
+        run(dir.path(), &[&["explain", "--lenient", "--to", "@a.mlir#small"], &tensor[..]].concat());
+    assert_eq!(json(lenient)["physical_shape"], serde_json::json!([128, 128]));
+}
