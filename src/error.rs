@@ -128,7 +128,7 @@ pub enum Error {
     /// A plan that its verifier refused: a defect of tilewright, never of the input.
     #[error("defect: the plan was refused by its verifier ({fact}): {what}")]
     Unverified {
-        /// The fact that does not hold: `V1` to `V4`.
+        /// The fact that does not hold: `V1` to `V5`.
         fact: &'static str,
         /// What was found.
         what: String,

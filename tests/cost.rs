@@ -68,3 +68,17 @@ fn many_cores_and_ragged_shards_are_proved_in_linear_time() {
         assert!(begin.elapsed().as_secs() < 5, "{:?} for {text}", begin.elapsed());
     }
 }
+
+/// Nests that interleave without a common period.
+#[test]
+fn shards_of_odd_sizes_are_proved_run_by_run() {
+    let tensor = Tensor { shape: vec![500, 20_079, 31], dtype: DType::F32 };
+    let layout =
+        |text: &str| text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap();
+    let from = layout(
+        "metal(shape=(500, 20079, 31), collapse=[(0, -1)], grid=(4, 2), tile=(32, 32), dtype=bfp_bf8, oob=undef, \
+         memory=l1)",
+    );
+    let to = layout("SpyreTensorLayout((500, 20079, 31), torch.float32)");
+    Plan::compile(&from, &to, &Options::default()).unwrap();
+}
