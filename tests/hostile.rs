@@ -271,7 +271,7 @@ proptest! {
     ) {
         let (text, shape) = TEMPLATES[template];
         let shape: Vec<u64> = fill_in(shape, &numbers).split(' ').map(|n| n.parse().unwrap()).collect();
-        let mapper = mesh::Mapper::ShardTensorToMesh { mesh_shape: vec![1, devices], dim: 0 };
+        let mapper = mesh::Mapper::shard(vec![1, devices], 0);
         survive(&fill_in(text, &numbers), &shape, DType::F32, (meshed == 0).then_some(&mapper));
     }
 }

@@ -16,12 +16,15 @@ use tilewright::family::host::strided::Memref;
 use tilewright::family::loops::{Dci, Dcsi, ThreeTuple};
 use tilewright::family::spyre::{DataFormat, SpyreLayout};
 use tilewright::family::tenstorrent::device::Device;
-use tilewright::family::tenstorrent::mesh::{Mapper, Placement, ShardedBufferConfig};
+use tilewright::family::tenstorrent::mesh::{Mapper, MeshPlacement, ShardedBufferConfig};
 use tilewright::family::tenstorrent::metal::{
     Fill, MemoryLayout, MemorySpace, MetalConstructor, MetalCurrent, MetalLayout,
 };
 use tilewright::family::tenstorrent::tile::{Element, TileShape};
-use tilewright::family::tenstorrent::ttnn::{Memory, Orientation, PadValue, PageLayout, Scheme, Ttnn};
+use tilewright::family::tenstorrent::ttnn::{
+    BufferType, CoreRange, CoreRangeSet, Interleaved, Memory, Orientation, PadValue, PageLayout, Scheme, Sharded,
+    Strategy as Handed, Ttnn,
+};
 use tilewright::layout::affine::{AffineExpr, AffineMap};
 use tilewright::text::{MAX_DEPTH, MAX_TEXT, parse};
 
@@ -187,7 +190,7 @@ fn conversion_records_keep_their_numbers() {
 #[test]
 fn mappers_give_one_placement_for_each_dimension_of_their_mesh() {
     let placements = |text| there_and_back::<Mapper>(text).placements().expect(text);
-    let (shard, replicate) = (Placement::Shard, Placement::Replicate);
+    let (shard, replicate) = (MeshPlacement::Shard, MeshPlacement::Replicate);
     assert_eq!(placements("ShardTensorToMesh(mesh_shape=(2, 4), dim=-1)"), (vec![8], vec![shard(-1)]));
     assert_eq!(
         placements("ShardTensor2DMesh(mesh_shape=(2, 4), dims=[None, 0])"),
@@ -609,7 +612,16 @@ fn current() -> impl Strategy<Value = MetalCurrent> {
 }
 
 fn ttnn() -> impl Strategy<Value = Ttnn> {
-    let plain = select(vec![DType::Bf16, DType::F32, DType::U8, DType::U16, DType::U32, DType::I32]);
+    let plain = select(vec![
+        DType::Bf16,
+        DType::F32,
+        DType::U8,
+        DType::U16,
+        DType::U32,
+        DType::I32,
+        DType::I8,
+        DType::F8E4M3,
+    ]);
     let dtype =
         prop_oneof![plain.prop_map(Format::Plain), select(BlockFormat::ALL.to_vec()).prop_map(Format::Block)];
     let layout = prop_oneof![
@@ -618,20 +630,44 @@ fn ttnn() -> impl Strategy<Value = Ttnn> {
             .prop_map(|(shape, t)| PageLayout::Tile { shape, transpose: t && shape.can_transpose() })
     ];
     let scheme = select(vec![Scheme::Height, Scheme::Width, Scheme::Block, Scheme::Nd]);
+    let strategy = select(vec![Handed::RoundRobin1d, Handed::Grid2d, Handed::Contiguous1d]);
     let shard = vec(1u64..1 << 40, 2).prop_map(|s| s.iter().map(|n| n * 32).collect::<Vec<_>>());
     let memory = prop_oneof![
         Just(Memory::Single),
-        (size(), size()).prop_map(|(banks, alignment)| Memory::Interleaved { banks, alignment }),
-        (scheme, [size(), size()], shard, orientation()).prop_map(|(scheme, grid, shard, orientation)| {
-            Memory::Sharded { scheme, grid, shard, orientation }
-        })
+        (size(), size())
+            .prop_map(|(banks, alignment)| Memory::Interleaved(Interleaved::new(banks, alignment))),
+        (Just((0..9).collect::<Vec<u32>>()).prop_shuffle(), size()).prop_map(|(order, alignment)| {
+            Memory::Interleaved(Interleaved::new(9, alignment).bank_order(order))
+        }),
+        (scheme, cores(), shard, orientation(), strategy).prop_map(
+            |(scheme, grid, shard, orientation, strategy)| {
+                let shards = Sharded::new(scheme, grid.clone(), shard).orientation(orientation);
+                let any = scheme == Scheme::Nd && grid.rectangle().is_some();
+                Memory::Sharded(if any { shards.strategy(strategy) } else { shards })
+            }
+        )
     ];
     let pad = proptest::option::of(any::<u64>().prop_map(|bits| PadValue::new(f64::from_bits(bits))));
-    (dtype, layout, pad, memory)
+    let buffer_type = proptest::option::of(select(vec![BufferType::Dram, BufferType::L1, BufferType::L1Small]));
+    (dtype, layout, pad, memory, buffer_type)
         .prop_filter("block floats are tiled", |(dtype, layout, ..)| {
             !matches!((dtype, layout), (Format::Block(_), PageLayout::RowMajor))
         })
-        .prop_map(|(dtype, layout, pad_value, memory)| Ttnn { dtype, layout, pad_value, memory })
+        .prop_map(|(dtype, layout, pad_value, memory, buffer_type)| {
+            let mut ttnn = Ttnn::new(dtype, layout).memory(memory);
+            (ttnn.pad_value, ttnn.buffer_type) = (pad_value, buffer_type);
+            ttnn
+        })
+}
+
+/// One rectangle of cores anywhere, or several that lie apart.
+fn cores() -> impl Strategy<Value = CoreRangeSet> {
+    let size = || 1u64..1 << 40;
+    let apart = vec((0u64..4, size(), 1u64..7), 1..5).prop_map(|ranges| {
+        let range = |(k, (x, columns, rows))| CoreRange::new(x, 8 * k, columns, rows);
+        CoreRangeSet::new((0u64..).zip(ranges).map(range))
+    });
+    prop_oneof![(size(), size()).prop_map(|(rows, columns)| CoreRangeSet::grid(rows, columns)), apart]
 }
 
 fn spyre() -> impl Strategy<Value = SpyreLayout> {
@@ -707,17 +743,21 @@ fn descriptor() -> impl Strategy<Value = Descriptor> {
 }
 
 fn mapper() -> impl Strategy<Value = Mapper> {
-    let placement = prop_oneof![any::<i64>().prop_map(Placement::Shard), Just(Placement::Replicate)];
+    let placement = prop_oneof![any::<i64>().prop_map(MeshPlacement::Shard), Just(MeshPlacement::Replicate)];
     let dim = || proptest::option::of(any::<i64>());
     prop_oneof![
         (vec(1u64..9, 1..4), any::<i64>())
-            .prop_map(|(mesh_shape, dim)| Mapper::ShardTensorToMesh { mesh_shape, dim }),
+            .prop_map(|(mesh_shape, dim)| Mapper::shard(mesh_shape, dim)),
         ([1u64..200, 1u64..200], [dim(), dim()])
-            .prop_map(|(mesh_shape, dims)| Mapper::ShardTensor2dMesh { mesh_shape, dims }),
-        vec(1u64..9, 1..4).prop_map(|mesh_shape| Mapper::ReplicateTensorToMesh { mesh_shape }),
+            .prop_map(|(mesh_shape, dims)| Mapper::shard_2d(mesh_shape, dims)),
+        vec(1u64..9, 1..4).prop_map(|mesh_shape| Mapper::replicate(mesh_shape)),
         vec((placement, 1u64..9), 1..5).prop_map(|dims| {
             let (placements, mesh_shape) = dims.into_iter().unzip();
-            Mapper::MeshMapperConfig { placements, mesh_shape }
+            Mapper::config(placements, mesh_shape)
+        }),
+        vec((any::<i64>().prop_map(MeshPlacement::Shard), 1u64..9), 1..5).prop_map(|dims| {
+            let (placements, shape) = dims.into_iter().unzip();
+            Mapper::config_over(placements, vec![16, 512], shape)
         }),
     ]
 }

@@ -6,7 +6,9 @@ use tilewright::family::host::strided::Memref;
 use tilewright::family::spyre::{DataFormat, SpyreLayout};
 use tilewright::family::tenstorrent::metal::{Fill, MemorySpace, MetalConstructor};
 use tilewright::family::tenstorrent::tile::{Element, TileShape};
-use tilewright::family::tenstorrent::ttnn::{Memory, Orientation, PageLayout, Scheme, Ttnn};
+use tilewright::family::tenstorrent::ttnn::{
+    CoreRangeSet, Interleaved, Memory, Orientation, PageLayout, Scheme, Sharded, Ttnn,
+};
 use tilewright::family::{MAX_RANK, Placement, Tensor};
 use tilewright::layout::Layout;
 use tilewright::plan::{Isa, Options, Rounding, Sen169, Store};
@@ -185,27 +187,21 @@ unsafe fn ttnn(at: *const tw_ttnn) -> Result<Descriptor> {
         },
         other => return Err(Failure::value("ttnn->page_layout", other, "TW_ROW_MAJOR or TW_TILE")),
     };
-    let sharded = |scheme| Memory::Sharded {
-        scheme,
-        grid: given.grid,
-        shard: shard.to_vec(),
-        orientation: if columns_first { Orientation::ColMajor } else { Orientation::RowMajor },
+    let orientation = if columns_first { Orientation::ColMajor } else { Orientation::RowMajor };
+    let sharded = |scheme| {
+        let cores = CoreRangeSet::grid(given.grid[0], given.grid[1]);
+        Memory::Sharded(Sharded::new(scheme, cores, shard.to_vec()).orientation(orientation))
     };
     let memory = match given.memory {
         TW_SINGLE => Memory::Single,
-        TW_INTERLEAVED => Memory::Interleaved { banks: given.banks, alignment: given.alignment },
+        TW_INTERLEAVED => Memory::Interleaved(Interleaved::new(given.banks, given.alignment)),
         TW_HEIGHT_SHARDED => sharded(Scheme::Height),
         TW_WIDTH_SHARDED => sharded(Scheme::Width),
         TW_BLOCK_SHARDED => sharded(Scheme::Block),
         TW_ND_SHARDED => sharded(Scheme::Nd),
         other => return Err(Failure::value("ttnn->memory", other, "TW_SINGLE to TW_ND_SHARDED")),
     };
-    Ok(Descriptor::Ttnn(Ttnn {
-        dtype: format("ttnn->format", given.format)?,
-        layout,
-        pad_value: None,
-        memory,
-    }))
+    Ok(Ttnn::new(format("ttnn->format", given.format)?, layout).memory(memory).into())
 }
 
 /// # Safety
