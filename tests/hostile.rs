@@ -44,7 +44,7 @@ const NUMBERS: [u64; 26] = [
 ];
 
 /// Texts and shapes with letters for numbers.
-const TEMPLATES: [(&str, &str); 27] = [
+const TEMPLATES: [(&str, &str); 37] = [
     ("memref<AxBxf32>", "A B"),
     ("memref<AxBxCxf32, strided<[D, E, F], offset: G>>", "A B C"),
     ("memref<AxBxf32, strided<[-C, D], offset: E>>", "A B"),
@@ -105,6 +105,34 @@ const TEMPLATES: [(&str, &str); 27] = [
         "D E",
     ),
     ("((A, B, C), (D, E, F), (G, H, 1))", "A B C"),
+    ("ttnn(dtype=int8, layout=TILE, memory=INTERLEAVED, banks=3, alignment=A, bank_order=[2, 0, 1])", "C D"),
+    (
+        "ttnn(dtype=float32, layout=ROW_MAJOR, memory=INTERLEAVED, banks=A, alignment=B, bank_order=[C])",
+        "C D",
+    ),
+    (
+        "ttnn(dtype=float32, layout=ROW_MAJOR, memory=ND_SHARDED, grid=(A, B), shard=(C, D), strategy=CONTIGUOUS_1D)",
+        "E F G",
+    ),
+    (
+        "ttnn(dtype=float32, layout=TILE, memory=ND_SHARDED, grid=(A, B), shard=(C, D), strategy=CONTIGUOUS_1D, orientation=COL_MAJOR)",
+        "E F",
+    ),
+    (
+        "ttnn(dtype=float32, layout=TILE, memory=ND_SHARDED, grid=(A, B), shard=(C, D), strategy=GRID_2D)",
+        "E F",
+    ),
+    (
+        "ttnn(dtype=float32, layout=ROW_MAJOR, memory=HEIGHT_SHARDED, grid={[A-B - C-D], [E-F - G-H]}, shard=(1, 32))",
+        "I 32",
+    ),
+    (
+        "ttnn(dtype=float32, layout=TILE, memory_config=MemoryConfig(memory_layout=WIDTH_SHARDED, shard_spec=ShardSpec{grid={[A-B - C-D]}, shape=[E, F], orientation=COL_MAJOR}))",
+        "G H",
+    ),
+    ("SpyreTensorLayout([A, B], [C, D], torch.float32, [1, 0])", "A B"),
+    ("SpyreTensorLayout([A, B], torch.float8_e4m3fn, element_arrangement=QFP8WT)", "A B"),
+    ("SpyreTensorLayout(device_size=[A, B, 128], stride_map=[C, D, 1], element_arrangement=QFP8WT)", "E F"),
 ];
 
 fn fill_in(template: &str, numbers: &[u64]) -> String {

@@ -14,7 +14,7 @@ use tilewright::family::Tensor;
 use tilewright::family::host::mx::MxArray;
 use tilewright::family::host::strided::Memref;
 use tilewright::family::loops::{Dci, Dcsi, ThreeTuple};
-use tilewright::family::spyre::{DataFormat, SpyreLayout};
+use tilewright::family::spyre::{Arrangement, Constructor, DataFormat, Explicit, SpyreLayout};
 use tilewright::family::tenstorrent::device::Device;
 use tilewright::family::tenstorrent::mesh::{Mapper, MeshPlacement, ShardedBufferConfig};
 use tilewright::family::tenstorrent::metal::{
@@ -22,8 +22,8 @@ use tilewright::family::tenstorrent::metal::{
 };
 use tilewright::family::tenstorrent::tile::{Element, TileShape};
 use tilewright::family::tenstorrent::ttnn::{
-    BufferType, CoreRange, CoreRangeSet, Interleaved, Memory, Orientation, PadValue, PageLayout, Scheme, Sharded,
-    Strategy as Handed, Ttnn,
+    BufferType, CoreRange, CoreRangeSet, Interleaved, Memory, Orientation, PadValue, PageLayout, Scheme,
+    Sharded, Strategy as Handed, Ttnn,
 };
 use tilewright::layout::affine::{AffineExpr, AffineMap};
 use tilewright::text::{MAX_DEPTH, MAX_TEXT, parse};
@@ -139,7 +139,9 @@ fn every_generation_of_spyre_text() {
         |device_size: &[u64], dim_map: Option<&[Option<usize>]>, stride_map: Option<&[i64]>, dtype| {
             let (device_size, dim_map, stride_map) =
                 (device_size.to_vec(), dim_map.map(<[_]>::to_vec), stride_map.map(<[_]>::to_vec));
-            Descriptor::Spyre(SpyreLayout::Explicit { device_size, dim_map, stride_map, dtype })
+            let mut explicit = Explicit::new(device_size);
+            (explicit.dim_map, explicit.stride_map, explicit.dtype) = (dim_map, stride_map, dtype);
+            Descriptor::Spyre(explicit.into())
         };
     let sen = Some(DataFormat::Sen169Fp16);
     let first = r#"SpyreTensorLayout(device_size=[4, 512, 64], device_strides=[32768, 64, 1], dim_map =[1, 0, 1], num_stick_dims=1, format="Dense")"#;
@@ -149,15 +151,17 @@ fn every_generation_of_spyre_text() {
     assert_eq!(layout(both), explicit(&[3, 2, 1, 64], Some(&map), Some(&[128, 64, -1, 1]), sen));
     let newest = "SpyreTensorLayout(device_size=[64, 4096, 64], stride_map =[64, 4096, 1], device_dtype=DataFormats.SEN169_FP16)";
     assert_eq!(layout(newest), explicit(&[64, 4096, 64], None, Some(&[64, 4096, 1]), sen));
-    let sparse = SpyreLayout::Constructor {
-        size: vec![5, 100],
-        dtype: DType::F16,
-        dim_order: Some(vec![Some(0), Some(1), None]),
-    };
-    assert_eq!(
-        layout("SpyreTensorLayout([5, 100], torch.half, dim_order=(0, 1, -1,))"),
-        Descriptor::Spyre(sparse)
-    );
+    let made = Constructor::new(vec![5, 100], DType::F16).dim_order(vec![Some(0), Some(1), None]);
+    let sparse = Descriptor::Spyre(made.clone().into());
+    assert_eq!(layout("SpyreTensorLayout([5, 100], torch.half, dim_order=(0, 1, -1,))"), sparse);
+    assert_eq!(layout("SpyreTensorLayout(torch.Size([5, 100]), torch.half, [0, 1, -1])"), sparse);
+    let today = Descriptor::Spyre(made.strides(vec![100, 1]).into());
+    assert_eq!(layout("SpyreTensorLayout([5, 100], [100, 1], torch.float16, [0, 1, -1])"), today);
+    let weight = Constructor::new(vec![64, 128], DType::F8E4M3).strides(vec![128, 1]);
+    let weight = weight.dim_order(vec![Some(0), Some(1)]).arrangement(Arrangement::Qfp8Wt);
+    let text =
+        "SpyreTensorLayout([64, 128], [128, 1], torch.float8_e4m3fn, [0, 1], ElementArrangement.QFP8WT)";
+    assert_eq!(layout(text), Descriptor::Spyre(weight.into()));
     for format in DataFormat::all() {
         let text = format!(
             "SpyreTensorLayout(device_size=[2, 1], dim_map=[0, 0], device_dtype=DataFormats.{})",
@@ -641,14 +645,18 @@ fn ttnn() -> impl Strategy<Value = Ttnn> {
         }),
         (scheme, cores(), shard, orientation(), strategy).prop_map(
             |(scheme, grid, shard, orientation, strategy)| {
-                let shards = Sharded::new(scheme, grid.clone(), shard).orientation(orientation);
-                let any = scheme == Scheme::Nd && grid.rectangle().is_some();
+                let one = grid.rectangle().is_some();
+                // Rows and columns of shards are those of one rectangle of cores.
+                let scheme = if scheme == Scheme::Block && !one { Scheme::Nd } else { scheme };
+                let shards = Sharded::new(scheme, grid, shard).orientation(orientation);
+                let any = scheme == Scheme::Nd && one;
                 Memory::Sharded(if any { shards.strategy(strategy) } else { shards })
             }
         )
     ];
     let pad = proptest::option::of(any::<u64>().prop_map(|bits| PadValue::new(f64::from_bits(bits))));
-    let buffer_type = proptest::option::of(select(vec![BufferType::Dram, BufferType::L1, BufferType::L1Small]));
+    let buffer_type =
+        proptest::option::of(select(vec![BufferType::Dram, BufferType::L1, BufferType::L1Small]));
     (dtype, layout, pad, memory, buffer_type)
         .prop_filter("block floats are tiled", |(dtype, layout, ..)| {
             !matches!((dtype, layout), (Format::Block(_), PageLayout::RowMajor))
@@ -681,7 +689,9 @@ fn spyre() -> impl Strategy<Value = SpyreLayout> {
             dims.push(if which == 0 { None } else { dims[0] });
             let dim_map = (which < 2).then_some(dims);
             let stride_map = (which > 0).then_some(strides);
-            SpyreLayout::Explicit { device_size, dim_map, stride_map, dtype }
+            let mut explicit = Explicit::new(device_size);
+            (explicit.dim_map, explicit.stride_map, explicit.dtype) = (dim_map, stride_map, dtype);
+            SpyreLayout::from(explicit)
         })
     });
     let constructor = (0usize..5).prop_flat_map(|rank| {
@@ -693,7 +703,11 @@ fn spyre() -> impl Strategy<Value = SpyreLayout> {
                     order.extend(sparse.then_some(None));
                     order
                 });
-                SpyreLayout::Constructor { size, dtype, dim_order }
+                let mut made = Constructor::new(size.clone(), dtype);
+                made.dim_order = dim_order;
+                // Today's form has strides.
+                let strided = if made.dim_order.is_none() { made.strides(vec![7; size.len()]) } else { made };
+                SpyreLayout::from(strided)
             },
         )
     });
@@ -703,7 +717,7 @@ fn spyre() -> impl Strategy<Value = SpyreLayout> {
 fn three_tuple() -> impl Strategy<Value = ThreeTuple> {
     (0usize..9).prop_flat_map(|rank| {
         (sizes(rank), vec(any::<i64>(), rank), vec(any::<i64>(), rank)).prop_map(
-            |(ranges, device_strides, host_strides)| ThreeTuple { ranges, device_strides, host_strides },
+            |(ranges, device_strides, host_strides)| ThreeTuple::new(ranges, device_strides, host_strides),
         )
     })
 }
@@ -712,18 +726,16 @@ fn dci() -> impl Strategy<Value = Dci> {
     let nest = (0usize..5).prop_flat_map(|rank| {
         let parts = (sizes(rank), vec(any::<i64>(), rank), vec(any::<i64>(), rank), size(), size());
         parts.prop_map(|(size, source_strides, destination_strides, source_offset, destination_offset)| {
-            Dcsi { size, source_strides, destination_strides, source_offset, destination_offset }
+            Dcsi::new(size, source_strides, destination_strides).offsets(source_offset, destination_offset)
         })
     });
     let format = || proptest::option::of(select(DataFormat::all().collect::<Vec<_>>()));
     (any::<bool>(), format(), format(), vec(nest, 0..4), sizes(0..4), sizes(0..4)).prop_map(
-        |(host_to_device, source_format, destination_format, nests, input_shape, output_shape)| Dci {
-            host_to_device,
-            source_format,
-            destination_format,
-            nests,
-            input_shape,
-            output_shape,
+        |(host_to_device, source_format, destination_format, nests, input_shape, output_shape)| {
+            let mut dci = Dci::new(nests).shapes(input_shape, output_shape);
+            dci.host_to_device = host_to_device;
+            (dci.source_format, dci.destination_format) = (source_format, destination_format);
+            dci
         },
     )
 }
@@ -746,8 +758,7 @@ fn mapper() -> impl Strategy<Value = Mapper> {
     let placement = prop_oneof![any::<i64>().prop_map(MeshPlacement::Shard), Just(MeshPlacement::Replicate)];
     let dim = || proptest::option::of(any::<i64>());
     prop_oneof![
-        (vec(1u64..9, 1..4), any::<i64>())
-            .prop_map(|(mesh_shape, dim)| Mapper::shard(mesh_shape, dim)),
+        (vec(1u64..9, 1..4), any::<i64>()).prop_map(|(mesh_shape, dim)| Mapper::shard(mesh_shape, dim)),
         ([1u64..200, 1u64..200], [dim(), dim()])
             .prop_map(|(mesh_shape, dims)| Mapper::shard_2d(mesh_shape, dims)),
         vec(1u64..9, 1..4).prop_map(|mesh_shape| Mapper::replicate(mesh_shape)),

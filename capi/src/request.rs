@@ -3,7 +3,7 @@
 use tilewright::dtype::{BlockFormat, DType, Format};
 use tilewright::family::Descriptor;
 use tilewright::family::host::strided::Memref;
-use tilewright::family::spyre::{DataFormat, SpyreLayout};
+use tilewright::family::spyre::{Constructor, DataFormat, Explicit, SpyreLayout};
 use tilewright::family::tenstorrent::metal::{Fill, MemorySpace, MetalConstructor};
 use tilewright::family::tenstorrent::tile::{Element, TileShape};
 use tilewright::family::tenstorrent::ttnn::{
@@ -236,7 +236,7 @@ unsafe fn spyre(at: *const tw_spyre, tensor: &Tensor) -> Result<Descriptor> {
     let given = unsafe { versioned(at, "spyre") }?;
     let Tensor { shape, dtype } = tensor.clone();
     if given.rank == 0 {
-        return Ok(Descriptor::Spyre(SpyreLayout::Constructor { size: shape, dtype, dim_order: None }));
+        return Ok(SpyreLayout::from(Constructor::new(shape, dtype)).into());
     }
     // SAFETY: as above.
     let device_size = unsafe { bounded(given.device_size, given.rank, MAX_RANK, "spyre->device_size") }?;
@@ -245,12 +245,8 @@ unsafe fn spyre(at: *const tw_spyre, tensor: &Tensor) -> Result<Descriptor> {
     let data_format = DataFormat::from_number(given.data_format.into());
     let data_format = data_format
         .ok_or_else(|| Failure::value("spyre->data_format", given.data_format, "a number of DataFormats"))?;
-    Ok(Descriptor::Spyre(SpyreLayout::Explicit {
-        device_size: device_size.to_vec(),
-        dim_map: None,
-        stride_map: Some(stride_map.to_vec()),
-        dtype: Some(data_format),
-    }))
+    let explicit = Explicit::new(device_size.to_vec()).stride_map(stride_map.to_vec()).dtype(data_format);
+    Ok(SpyreLayout::from(explicit).into())
 }
 
 /// The tile of these sizes; none where both are 0.

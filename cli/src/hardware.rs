@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 use tilewright::Layout;
-use tilewright::family::{Descriptor, Tensor};
 use tilewright::family::tenstorrent::device::Core;
 use tilewright::family::tenstorrent::ttnn::Memory;
+use tilewright::family::{Descriptor, Tensor};
 
 use super::engine::Texts;
 use super::failure::Result;

@@ -7,7 +7,7 @@ use tilewright::dtype::BlockFormat;
 use tilewright::family::Descriptor;
 use tilewright::family::host::strided::Memref;
 use tilewright::family::loops::ThreeTuple;
-use tilewright::family::spyre::{DataFormat, SpyreLayout};
+use tilewright::family::spyre::{Constructor, DataFormat, Explicit, SpyreLayout};
 use tilewright::family::tenstorrent::device::Device;
 use tilewright::family::tenstorrent::mesh::{self, Mapper};
 use tilewright::family::tenstorrent::metal::{
@@ -15,7 +15,8 @@ use tilewright::family::tenstorrent::metal::{
 };
 use tilewright::family::tenstorrent::tile::{Element, TileShape};
 use tilewright::family::tenstorrent::ttnn::{
-    CoreRange, CoreRangeSet, Interleaved, Memory, Orientation, PadValue, PageLayout, Scheme, Sharded, Strategy, Ttnn,
+    CoreRange, CoreRangeSet, Interleaved, Memory, Orientation, PadValue, PageLayout, Scheme, Sharded,
+    Strategy, Ttnn,
 };
 use tilewright::family::{Family, Placement, Tensor};
 use tilewright::layout::affine::{AffineExpr, AffineMap};
@@ -359,16 +360,8 @@ pub(crate) fn metal_current(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
 }
 
 /// The element types that TTNN has.
-const TTNN: [DType; 8] = [
-    DType::Bf16,
-    DType::F32,
-    DType::U8,
-    DType::U16,
-    DType::U32,
-    DType::I32,
-    DType::I8,
-    DType::F8E4M3,
-];
+const TTNN: [DType; 8] =
+    [DType::Bf16, DType::F32, DType::U8, DType::U16, DType::U32, DType::I32, DType::I8, DType::F8E4M3];
 
 /// Rows or tiles, in every memory.
 pub(crate) fn ttnn(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
@@ -442,11 +435,13 @@ fn ttnn_memory(c: &mut Choices, shape: &[u64], tile: Option<TileShape>) -> Memor
                 .enumerate()
                 .map(|(d, &n)| if d + 2 < rank { c.up_to(n.min(5)) } else { part(c, n, unit(d)) })
                 .collect();
-            let counts: Vec<u64> = sizes.iter().zip::<&Vec<u64>>(&shard).map(|(n, s)| n.div_ceil(*s)).collect();
+            let counts: Vec<u64> =
+                sizes.iter().zip::<&Vec<u64>>(&shard).map(|(n, s)| n.div_ceil(*s)).collect();
             return Memory::Sharded(nd_shards(c, &counts, shard).orientation(orientation));
         }
     };
-    let grid = if scheme == Scheme::Block { CoreRangeSet::grid(grid[0], grid[1]) } else { core_ranges(c, grid) };
+    let grid =
+        if scheme == Scheme::Block { CoreRangeSet::grid(grid[0], grid[1]) } else { core_ranges(c, grid) };
     Memory::Sharded(Sharded::new(scheme, grid, shard).orientation(orientation))
 }
 
@@ -468,7 +463,10 @@ fn nd_shards(c: &mut Choices, counts: &[u64], shard: Vec<u64>) -> Sharded {
             Sharded::new(Scheme::Nd, CoreRangeSet::grid(side, side), shard).strategy(Strategy::Grid2d)
         }
         (3, _) => {
-            let cores = c.of(&[1, 2, 3, 4, 6, 12].into_iter().filter(|n| all.is_multiple_of(*n)).collect::<Vec<u64>>());
+            let cores = c.of(&[1, 2, 3, 4, 6, 12]
+                .into_iter()
+                .filter(|n| all.is_multiple_of(*n))
+                .collect::<Vec<u64>>());
             let rows = if cores.is_multiple_of(2) { 2 } else { 1 };
             let grid = core_ranges(c, [rows, cores / rows]);
             Sharded::new(Scheme::Nd, grid, shard).strategy(Strategy::Contiguous1d)
@@ -494,7 +492,7 @@ pub(crate) fn spyre(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
         order.push(None);
     }
     let (size, dtype) = (tensor.shape.clone(), tensor.dtype);
-    let constructor = SpyreLayout::Constructor { size, dtype, dim_order: Some(order) };
+    let constructor = SpyreLayout::from(Constructor::new(size, dtype).dim_order(order));
     if c.yes() {
         return Some(Case::of(Descriptor::Spyre(constructor)));
     }
@@ -525,8 +523,9 @@ pub(crate) fn spyre(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
         _ => format,
     };
     let dtype = Some(c.of(&[format, plain]));
-    let explicit = SpyreLayout::Explicit { device_size, dim_map: None, stride_map: Some(stride_map), dtype };
-    Some(Case::of(Descriptor::Spyre(explicit)))
+    let mut explicit = Explicit::new(device_size).stride_map(stride_map);
+    explicit.dtype = dtype;
+    Some(Case::of(Descriptor::Spyre(explicit.into())))
 }
 
 /// Each dimension, or its quotient and remainder, as a loop; loops in any order on both sides, with gaps.
@@ -547,11 +546,11 @@ pub(crate) fn three_tuple(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
         step *= loops[i].0 as i64;
     }
     let loops = c.shuffled(loops);
-    Some(Case::of(Descriptor::Tuple(ThreeTuple {
-        ranges: loops.iter().map(|l| l.0).collect(),
-        device_strides: loops.iter().map(|l| l.2).collect(),
-        host_strides: loops.iter().map(|l| l.1).collect(),
-    })))
+    Some(Case::of(Descriptor::Tuple(ThreeTuple::new(
+        loops.iter().map(|l| l.0).collect(),
+        loops.iter().map(|l| l.2).collect(),
+        loops.iter().map(|l| l.1).collect(),
+    ))))
 }
 
 /// What one device of a mesh gets, in a family of its own.

@@ -121,11 +121,13 @@ impl Sharding {
         self.space = Space::in_order(n, total);
         if let Buffers::At(at) = buffers {
             check_dealt(units)?;
-            let numbers = at.iter().flat_map(|&b| (0..each).map(move |k| b * each as u32 + k as u32)).collect();
+            let numbers =
+                at.iter().flat_map(|&b| (0..each).map(move |k| b * each as u32 + k as u32)).collect();
             let deal = RoundRobin::new(units, 1, Some(numbers));
             self.dealt = deal.is_some();
             if self.dealt {
-                self.space = Space { units, unit_bytes: self.bytes, pitch_bytes: self.bytes, deal, buffers: n };
+                self.space =
+                    Space { units, unit_bytes: self.bytes, pitch_bytes: self.bytes, deal, buffers: n };
             }
         }
         Ok(())

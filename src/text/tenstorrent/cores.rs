@@ -79,7 +79,8 @@ fn rows_and_columns(cursor: &mut Cursor<'_>) -> Result<CoreRangeSet> {
         (&[rows, columns], []) => Ok(CoreRangeSet::grid(rows, columns)),
         ([], [_, ..]) => Ok(CoreRangeSet::new(ranges)),
         _ => {
-            let message = format!("expected two numbers for the grid, or rectangles of cores, found {}", sizes.len());
+            let message =
+                format!("expected two numbers for the grid, or rectangles of cores, found {}", sizes.len());
             Err(cursor.error_since(start, message))
         }
     }

@@ -56,7 +56,8 @@ impl Parts {
         };
         let lacks = |part: &str| format!("{key} has no `{part}`");
         let grid = shards.grid.ok_or_else(|| lacks("grid"))?;
-        let shape = shards.shape.ok_or_else(|| lacks(if scheme == Scheme::Nd { "shard_shape" } else { "shape" }))?;
+        let shape =
+            shards.shape.ok_or_else(|| lacks(if scheme == Scheme::Nd { "shard_shape" } else { "shape" }))?;
         let sharded = Sharded::new(scheme, grid, shape)
             .orientation(shards.orientation.unwrap_or(Orientation::RowMajor))
             .strategy(shards.strategy.unwrap_or(scheme.strategy()));
@@ -84,7 +85,11 @@ pub(super) fn memory_config(cursor: &mut Cursor<'_>) -> Result<MemoryConfig> {
             }
             _ => {
                 c.skip_value();
-                c.warnings.push(format!("byte {}: {} is not a known key and was ignored", span.start, quote(key)));
+                c.warnings.push(format!(
+                    "byte {}: {} is not a known key and was ignored",
+                    span.start,
+                    quote(key)
+                ));
             }
         }
         Ok(())

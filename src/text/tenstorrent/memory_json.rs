@@ -9,7 +9,13 @@ use crate::text::lexer::quote;
 /// Reads the whole object; an error is a message that names the part by its path.
 pub(super) fn memory_config(text: &str) -> Result<MemoryConfig, String> {
     let value: Value = serde_json::from_str(text).map_err(|e| format!("JSON: {e}"))?;
-    let schemes = [(0, None), (2, Some(Scheme::Height)), (3, Some(Scheme::Width)), (4, Some(Scheme::Block)), (5, Some(Scheme::Nd))];
+    let schemes = [
+        (0, None),
+        (2, Some(Scheme::Height)),
+        (3, Some(Scheme::Width)),
+        (4, Some(Scheme::Block)),
+        (5, Some(Scheme::Nd)),
+    ];
     let types = BufferType::NAMES.into_iter().zip(0..).map(|((_, t), n)| (n, t)).collect::<Vec<_>>();
     let parts = Parts {
         layout: numbered(&value, "memory_layout", &schemes)?,
@@ -30,7 +36,9 @@ fn numbered<T: Copy>(value: &Value, key: &str, known: &[(u64, T)]) -> Result<Opt
     let Some(given) = field(value, key) else { return Ok(None) };
     let found = known.iter().find(|k| given.as_u64() == Some(k.0));
     let numbers = || known.iter().map(|k| k.0.to_string()).collect::<Vec<_>>().join(", ");
-    found.map(|k| Some(k.1)).ok_or_else(|| format!("{key}: given {}, needed one of {}", short(given), numbers()))
+    found
+        .map(|k| Some(k.1))
+        .ok_or_else(|| format!("{key}: given {}, needed one of {}", short(given), numbers()))
 }
 
 fn spec(value: &Value, key: &str, shape: &str) -> Result<Option<Shards>, String> {

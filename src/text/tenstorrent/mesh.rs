@@ -3,14 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::{Error, Result};
 use super::python::{enumerator, fields, nothing, shape, wrapped};
+use crate::error::{Error, Result};
 use crate::family::tenstorrent::mesh::{Distribution, Mapper, MeshPlacement, ShardedBufferConfig};
 use crate::family::tenstorrent::ttnn::Orientation;
 use crate::text::lexer::Cursor;
 use crate::text::loops::tuple::Tuple;
 
-const MAPPERS: [&str; 5] =
+pub(in crate::text) const MAPPERS: [&str; 5] =
     ["ShardTensorToMesh", "ShardTensor2dMesh", "ReplicateTensorToMesh", "MeshMapperConfig", "TensorTopology"];
 
 impl FromStr for Mapper {
@@ -147,7 +147,8 @@ fn topology(cursor: &mut Cursor<'_>, start: usize) -> Result<Mapper> {
     let placements = cursor.required(placements, "placements", start)?;
     let rank = coordinates.first().map_or(0, Vec::len);
     if let Some(other) = coordinates.iter().find(|c| c.len() != rank) {
-        let message = format!("expected coordinates of {rank} numbers, as the first one has, found {}", Tuple(other));
+        let message =
+            format!("expected coordinates of {rank} numbers, as the first one has, found {}", Tuple(other));
         return Err(cursor.error_since(start, message));
     }
     let end = |d: usize| coordinates.iter().map(|c| c[d].saturating_add(1)).max().unwrap_or(1);
@@ -191,7 +192,8 @@ fn dimension(cursor: &mut Cursor<'_>) -> Result<Option<i64>> {
 }
 
 fn placement(cursor: &mut Cursor<'_>) -> Result<MeshPlacement> {
-    let names = [("Shard", true), ("Replicate", false), ("PlacementShard", true), ("PlacementReplicate", false)];
+    let names =
+        [("Shard", true), ("Replicate", false), ("PlacementShard", true), ("PlacementReplicate", false)];
     let shard = enumerator(cursor, "a placement", &names)?;
     cursor.expect("(", "after the placement's name")?;
     let placement =

@@ -5,7 +5,7 @@ mod device;
 mod memory_config;
 #[cfg(feature = "json")]
 mod memory_json;
-mod mesh;
+pub(super) mod mesh;
 pub(super) mod metal;
 pub(super) mod python;
 pub(super) mod ttnn;

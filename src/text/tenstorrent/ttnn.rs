@@ -10,8 +10,8 @@ use crate::dtype::{BlockFormat, Format};
 use crate::error::Result;
 use crate::family::tenstorrent::tile::TileShape;
 use crate::family::tenstorrent::ttnn::{
-    BufferType, CoreRangeSet, Interleaved, Memory, Orientation, PLAIN_NAMES, PadValue, PageLayout, Scheme, Sharded,
-    Strategy, Ttnn,
+    BufferType, CoreRangeSet, Interleaved, Memory, Orientation, PLAIN_NAMES, PadValue, PageLayout, Scheme,
+    Sharded, Strategy, Ttnn,
 };
 use crate::text::lexer::{Cursor, quote};
 use crate::text::loops::tuple::Tuple;
@@ -169,8 +169,7 @@ fn format(cursor: &mut Cursor<'_>) -> Result<Format> {
 
 /// Reads `TILE`, `Layout.TILE` or `ttnn.TILE_LAYOUT`; true for tiles.
 fn page_layout(cursor: &mut Cursor<'_>) -> Result<bool> {
-    let names =
-        [("TILE", true), ("ROW_MAJOR", false), ("TILE_LAYOUT", true), ("ROW_MAJOR_LAYOUT", false)];
+    let names = [("TILE", true), ("ROW_MAJOR", false), ("TILE_LAYOUT", true), ("ROW_MAJOR_LAYOUT", false)];
     enumerator(cursor, "a layout", &names)
 }
 
@@ -200,8 +199,9 @@ fn tile(cursor: &mut Cursor<'_>) -> Result<TileShape> {
 fn bank(cursor: &mut Cursor<'_>) -> Result<u32> {
     let start = cursor.start();
     let number = cursor.number("the number of a core")?;
-    u32::try_from(number)
-        .map_err(|_| cursor.error_since(start, format!("the number of a core is {number}: expected one of 32 bits")))
+    u32::try_from(number).map_err(|_| {
+        cursor.error_since(start, format!("the number of a core is {number}: expected one of 32 bits"))
+    })
 }
 
 /// Reads a number with a point, an exponent, or `inf`.

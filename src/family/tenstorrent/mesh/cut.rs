@@ -172,7 +172,7 @@ mod tests {
     use super::*;
     use crate::dtype::{DType, Format};
     use crate::family::host::strided::Memref;
-    use crate::family::spyre::SpyreLayout;
+    use crate::family::spyre::{Constructor, SpyreLayout};
     use crate::family::{Family, Placement};
     use crate::layout::coverage::{Held, held};
     use crate::layout::{Geometry, MAX_BYTES, RoundRobin};
@@ -202,8 +202,8 @@ mod tests {
     }
 
     fn sticks(tensor: &Tensor) -> Result<Layout> {
-        let (size, dtype) = (tensor.shape.clone(), tensor.dtype);
-        SpyreLayout::Constructor { size, dtype, dim_order: None }.to_layout(tensor, &Placement::default())
+        let made = Constructor::new(tensor.shape.clone(), tensor.dtype);
+        SpyreLayout::from(made).to_layout(tensor, &Placement::default())
     }
 
     /// All dimensions in one axis, over pages of 3 elements dealt to 2 buffers, 8 bytes a page.

@@ -146,9 +146,16 @@ impl Mapper {
     /// [`Error::Value`] that names the part.
     pub fn validate(&self) -> Result<()> {
         let devices = self.devices()?;
-        let Mapper::MeshMapperConfig { placements, mesh_shape, mesh_shape_override } = self else { return Ok(()) };
+        let Mapper::MeshMapperConfig { placements, mesh_shape, mesh_shape_override } = self else {
+            return Ok(());
+        };
         let Some(shape) = mesh_shape_override else {
-            return check_count("placements", placements.len(), mesh_shape.len(), "one for each mesh dimension");
+            return check_count(
+                "placements",
+                placements.len(),
+                mesh_shape.len(),
+                "one for each mesh dimension",
+            );
         };
         let needed = count("mesh_shape_override", shape)?;
         if needed > devices {
@@ -156,7 +163,12 @@ impl Mapper {
             let mesh = format!("at most the {devices} of the mesh, {}", join(mesh_shape));
             return Err(Error::value("mesh_shape_override", given, mesh));
         }
-        check_count("placements", placements.len(), shape.len(), "one for each dimension of mesh_shape_override")
+        check_count(
+            "placements",
+            placements.len(),
+            shape.len(),
+            "one for each dimension of mesh_shape_override",
+        )
     }
 
     /// The mesh as placements see it, with one placement for each of its dimensions.
@@ -166,7 +178,9 @@ impl Mapper {
     pub fn placements(&self) -> Result<(Vec<u64>, Vec<MeshPlacement>)> {
         self.validate()?;
         Ok(match self {
-            Mapper::ShardTensorToMesh { dim, .. } => (vec![self.devices()?], vec![MeshPlacement::Shard(*dim)]),
+            Mapper::ShardTensorToMesh { dim, .. } => {
+                (vec![self.devices()?], vec![MeshPlacement::Shard(*dim)])
+            }
             Mapper::ReplicateTensorToMesh { .. } => (vec![self.devices()?], vec![MeshPlacement::Replicate]),
             Mapper::ShardTensor2dMesh { mesh_shape, dims } => {
                 let placement = |d: Option<i64>| d.map_or(MeshPlacement::Replicate, MeshPlacement::Shard);

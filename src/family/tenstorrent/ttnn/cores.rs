@@ -35,7 +35,10 @@ impl CoreRange {
 
     /// The last core, as (column, row).
     pub fn end(&self) -> [u64; 2] {
-        [self.x.saturating_add(self.columns).saturating_sub(1), self.y.saturating_add(self.rows).saturating_sub(1)]
+        [
+            self.x.saturating_add(self.columns).saturating_sub(1),
+            self.y.saturating_add(self.rows).saturating_sub(1),
+        ]
     }
 
     /// Number of cores.

@@ -111,18 +111,27 @@ impl Sharded {
         if self.scheme != Scheme::Nd {
             check_count("shard", self.shard.len(), 2, "its rows and columns")?;
             if self.strategy != self.scheme.strategy() {
-                let needed = format!("{}, which {} is, or memory=ND_SHARDED", self.scheme.strategy(), self.scheme);
+                let needed =
+                    format!("{}, which {} is, or memory=ND_SHARDED", self.scheme.strategy(), self.scheme);
                 return Err(Error::value("strategy", self.strategy, needed));
             }
         }
         if self.strategy == Strategy::Grid2d {
             if self.shard.len() != 2 {
                 let given = format!("a shard of {} dimensions, {}", self.shard.len(), join(&self.shard));
-                return Err(Error::value("shard", given, "two dimensions: GRID_2D is for two-dimensional shards only"));
+                return Err(Error::value(
+                    "shard",
+                    given,
+                    "two dimensions: GRID_2D is for two-dimensional shards only",
+                ));
             }
             if self.grid.rectangle().is_none() {
                 let given = format!("{} rectangles of cores", self.grid.ranges().len());
-                return Err(Error::value("grid", given, "one: rows and columns of shards are rows and columns of cores"));
+                return Err(Error::value(
+                    "grid",
+                    given,
+                    "one: rows and columns of shards are rows and columns of cores",
+                ));
             }
         }
         Ok(())
