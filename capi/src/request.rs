@@ -20,6 +20,8 @@ use crate::types::*;
 /// What a request asks for.
 pub(crate) struct Request {
     pub(crate) source: Layout,
+    /// The source as it was described, where it is a host array.
+    pub(crate) host: Option<Memref>,
     pub(crate) destination: Layout,
     pub(crate) options: Options,
     /// What of the texts was ignored, one sentence each.
@@ -40,14 +42,11 @@ pub(crate) unsafe fn read(request: *const tw_request) -> Result<Request> {
     let shape = unsafe { bounded(request.shape, request.rank, MAX_RANK, "request->shape") }?.to_vec();
     let tensor = Tensor { shape, dtype };
     let mut warnings = Vec::new();
-    Ok(Request {
-        // SAFETY: as above.
-        source: unsafe { layout(request.source, "source", &tensor, &mut warnings) }?,
-        // SAFETY: as above.
-        destination: unsafe { layout(request.destination, "destination", &tensor, &mut warnings) }?,
-        options: options(&request)?,
-        warnings,
-    })
+    // SAFETY: as above.
+    let (source, host) = unsafe { layout(request.source, "source", &tensor, &mut warnings) }?;
+    // SAFETY: as above.
+    let (destination, _) = unsafe { layout(request.destination, "destination", &tensor, &mut warnings) }?;
+    Ok(Request { source, host, destination, options: options(&request)?, warnings })
 }
 
 fn options(request: &tw_request) -> Result<Options> {
@@ -91,9 +90,10 @@ unsafe fn layout(
     what: &str,
     tensor: &Tensor,
     warnings: &mut Vec<String>,
-) -> Result<Layout> {
+) -> Result<(Layout, Option<Memref>)> {
     if at.is_null() {
-        return Ok(host(tensor).layout(tensor, &Placement::default())?);
+        let layout = host(tensor).to_layout(tensor, &Placement::default())?;
+        return Ok((layout, Some(host(tensor))));
     }
     // SAFETY: as above.
     let given = unsafe { versioned(at, what) }?;
@@ -132,7 +132,7 @@ unsafe fn layout(
         } else if !given.spyre.is_null() {
             spyre(given.spyre, tensor)?
         } else {
-            host(tensor)
+            Descriptor::Memref(host(tensor))
         }
     };
     descriptor.validate()?;
@@ -146,13 +146,15 @@ unsafe fn layout(
         unsafe { border::slice(given.pad_value, 1, &name("pad_value")) }?.first().copied()
     };
     let placement = Placement { device: device.as_ref(), mesh: mesh.as_ref(), pad_value };
-    Ok(descriptor.layout(tensor, &placement)?)
+    let layout = descriptor.layout(tensor, &placement)?;
+    let whole = placement.mesh.is_none();
+    Ok((layout, if let (Descriptor::Memref(host), true) = (descriptor, whole) { Some(host) } else { None }))
 }
 
 /// A row-major host array.
-fn host(tensor: &Tensor) -> Descriptor {
+fn host(tensor: &Tensor) -> Memref {
     let Tensor { shape, dtype } = tensor.clone();
-    Descriptor::Memref(Memref { shape, dtype, strides: None, offset: 0 })
+    Memref { shape, dtype, strides: None, offset: 0 }
 }
 
 /// # Safety

@@ -150,7 +150,11 @@ impl Sharded {
             if given <= cores {
                 return Ok(());
             }
-            Err(Error::value(name, given, format!("at most {cores}, {what} of the grid {}", self.grid)))
+            let grid = match self.grid.rectangle() {
+                Some(one) if (one.x, one.y) == (0, 0) => join(&[one.rows, one.columns]),
+                _ => self.grid.to_string(),
+            };
+            Err(Error::value(name, given, format!("at most {cores}, {what} of the grid {grid}")))
         };
         match self.scheme {
             Scheme::Height => {
