@@ -761,7 +761,7 @@ fn mapper() -> impl Strategy<Value = Mapper> {
         (vec(1u64..9, 1..4), any::<i64>()).prop_map(|(mesh_shape, dim)| Mapper::shard(mesh_shape, dim)),
         ([1u64..200, 1u64..200], [dim(), dim()])
             .prop_map(|(mesh_shape, dims)| Mapper::shard_2d(mesh_shape, dims)),
-        vec(1u64..9, 1..4).prop_map(|mesh_shape| Mapper::replicate(mesh_shape)),
+        vec(1u64..9, 1..4).prop_map(Mapper::replicate),
         vec((placement, 1u64..9), 1..5).prop_map(|dims| {
             let (placements, mesh_shape) = dims.into_iter().unzip();
             Mapper::config(placements, mesh_shape)

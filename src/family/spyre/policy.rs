@@ -93,9 +93,12 @@ mod tests {
     use super::*;
     use crate::family::{Family, Placement};
 
+    /// Name, module, shape and type of a parameter; the layout, and whether it is that of the transposed parameter.
+    type Rule<'a> = (&'a str, Module, &'a [u64], DType, &'a str, bool);
+
     #[test]
     fn the_first_rule_that_fits_decides() {
-        let rules: &[(&str, Module, &[u64], DType, &str, bool)] = &[
+        let rules: &[Rule] = &[
             (
                 "q.weight",
                 Module::Linear,
