@@ -1,4 +1,4 @@
-//! Casts of whole numbers over a window: integers among each other, and truth values to floats.
+//! Casts of whole numbers over a window: integers among each other and to floats, and truth values to floats.
 
 use std::mem::MaybeUninit;
 
@@ -84,6 +84,9 @@ impl Integer {
 pub enum Cast {
     /// From one integer format to another: the nearest value, which is the same one wherever it fits.
     Integer(Integer, Integer),
+    /// From an integer to the nearest float, by way of the nearest `f32` (ties to even) unless that is narrower than the
+    /// destination: `torch.Tensor.to` rounds 64-bit integers to `bfloat16` and `float16` so, twice.
+    Value(Integer, Number),
     /// From bytes, of which 0 is false and any other is true, to the numbers 0 and 1.
     Truth(Number),
 }
@@ -92,7 +95,7 @@ impl Cast {
     /// Bytes of a source element.
     pub const fn source_size(self) -> usize {
         match self {
-            Cast::Integer(from, _) => from.size(),
+            Cast::Integer(from, _) | Cast::Value(from, _) => from.size(),
             Cast::Truth(_) => 1,
         }
     }
@@ -101,7 +104,7 @@ impl Cast {
     pub const fn size(self) -> usize {
         match self {
             Cast::Integer(_, to) => to.size(),
-            Cast::Truth(to) => to.size(),
+            Cast::Value(_, to) | Cast::Truth(to) => to.size(),
         }
     }
 
@@ -112,6 +115,11 @@ impl Cast {
                 let (value, (least, greatest)) = (from.decode(bits), to.range());
                 let nearest = value.clamp(least, greatest);
                 (nearest as u64 & (!0 >> (64 - 8 * to.size())), nearest == value)
+            }
+            Cast::Value(from, to) => {
+                let value = from.decode(bits);
+                let value = if to == Number::F64 { value as f64 } else { f64::from(value as f32) };
+                (to.encode(value), true)
             }
             Cast::Truth(to) => (to.encode(if bits & 0xFF == 0 { 0.0 } else { 1.0 }), true),
         }
@@ -226,7 +234,7 @@ pub(crate) fn body(on: Casting<'_>) {
                 fits
             })
         })),
-        Cast::Truth(_) => scalar(on),
+        Cast::Value(..) | Cast::Truth(_) => scalar(on),
     }
 }
 
@@ -261,7 +269,9 @@ pub(crate) mod sweep {
             Integer::ALL.map(Integer::range).into_iter().flat_map(|(least, greatest)| [least, greatest]);
         let values: Vec<i128> = edges.flat_map(|edge| [edge - 1, edge, edge + 1]).chain(-2..70).collect();
         let pairs = Integer::ALL.into_iter().flat_map(|from| Integer::ALL.map(|to| Cast::Integer(from, to)));
-        for cast in pairs.chain([Cast::Truth(Number::Sen169), Cast::Truth(Number::F32)]) {
+        let numbers = [Number::F64, Number::F32, Number::Bf16, Number::F16, Number::Sen169];
+        let floats = Integer::ALL.into_iter().flat_map(|from| numbers.map(|to| Cast::Value(from, to)));
+        for cast in pairs.chain(floats).chain(numbers.map(Cast::Truth)) {
             let (from, to) = (cast.source_size(), cast.size());
             let src: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes().into_iter().take(from)).collect();
             let (f, t) = (from as isize, to as isize);
