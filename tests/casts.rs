@@ -209,3 +209,16 @@ fn floats_become_no_integers() {
         assert!(error.to_string().contains("by way of bf16"), "{error}");
     }
 }
+
+/// Tenstorrent's own 8-bit float: the codes that its host library makes of these numbers, 240 being the greatest.
+#[test]
+fn the_8_bit_float_of_ttnn_is_not_that_of_ocp() {
+    let values = [0.0_f32, 1.0, 1.875, 240.0, 448.0, -1e9, f32::INFINITY, 0.015_625, 0.007_812_5, 0.140_625];
+    let codes = [0x00_u8, 0x38, 0x3F, 0x77, 0x77, 0xF7, 0x77, 0x08, 0x00, 0x21];
+    let shape = [values.len() as u64];
+    let src = layout(&format!("memref<{}xf32>", values.len()), &shape, DType::F32);
+    let dst = layout("ttnn(dtype=fp8_e4m3, layout=ROW_MAJOR)", &shape, DType::F32);
+    let source = bytes(values.map(f32::to_le_bytes));
+    check_bytes(&src, &dst, &source);
+    assert_eq!(reference(&src, &dst, &Options::default(), &source).unwrap(), codes);
+}

@@ -616,18 +616,13 @@ fn current() -> impl Strategy<Value = MetalCurrent> {
 }
 
 fn ttnn() -> impl Strategy<Value = Ttnn> {
-    let plain = select(vec![
-        DType::Bf16,
-        DType::F32,
-        DType::U8,
-        DType::U16,
-        DType::U32,
-        DType::I32,
-        DType::I8,
-        DType::F8E4M3,
-    ]);
-    let dtype =
-        prop_oneof![plain.prop_map(Format::Plain), select(BlockFormat::ALL.to_vec()).prop_map(Format::Block)];
+    let plain =
+        select(vec![DType::Bf16, DType::F32, DType::U8, DType::U16, DType::U32, DType::I32, DType::I8]);
+    let dtype = prop_oneof![
+        plain.prop_map(Format::Plain),
+        Just(Format::TtE4M3),
+        select(BlockFormat::ALL.to_vec()).prop_map(Format::Block)
+    ];
     let layout = prop_oneof![
         Just(PageLayout::RowMajor),
         (tile_shape(), any::<bool>())

@@ -222,6 +222,7 @@ impl Endpoint {
                 Format::Plain(dtype) => dtype.number(),
                 Format::Sen169 if options.sen169 == Sen169::Deeptools => Some(Number::Sen169Deeptools),
                 Format::Sen169 => Some(Number::Sen169),
+                Format::TtE4M3 => Some(Number::TtE4M3),
                 Format::Block(_) => Some(Number::F32),
             },
             space: layout.space.clone(),
@@ -249,7 +250,9 @@ pub(crate) fn operation(src: &Endpoint, dst: &Endpoint, options: &Options) -> Re
     let integer = |format| if let Format::Plain(dtype) = format { dtype.integer() } else { None };
     let cast = match (src.format, dst.format, dst.number) {
         // A mask as 0 and 1, and whole numbers by their value, as frameworks hand them over.
-        (Format::Plain(DType::Bool), Format::Sen169 | Format::Plain(_), Some(to)) => Cast::Truth(to),
+        (Format::Plain(DType::Bool), Format::Sen169 | Format::TtE4M3 | Format::Plain(_), Some(to)) => {
+            Cast::Truth(to)
+        }
         (_, Format::Block(_), _) => {
             return Err(none("integers and bool become block floats by way of bf16 or f32"));
         }

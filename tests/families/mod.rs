@@ -360,13 +360,15 @@ pub(crate) fn metal_current(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
 }
 
 /// The element types that TTNN has.
-const TTNN: [DType; 8] =
-    [DType::Bf16, DType::F32, DType::U8, DType::U16, DType::U32, DType::I32, DType::I8, DType::F8E4M3];
+const TTNN: [DType; 7] = [DType::Bf16, DType::F32, DType::U8, DType::U16, DType::U32, DType::I32, DType::I8];
 
 /// Rows or tiles, in every memory.
 pub(crate) fn ttnn(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
     let tile = c.yes().then(|| tile_shape(c));
-    let dtype = format(c, tensor.dtype, &TTNN, tile)?;
+    let dtype = match is_float(tensor.dtype) && c.below(8) == 7 {
+        true => Format::TtE4M3,
+        false => format(c, tensor.dtype, &TTNN, tile)?,
+    };
     let layout = match tile {
         None => PageLayout::RowMajor,
         Some(shape) => PageLayout::Tile { shape, transpose: shape.can_transpose() && c.below(4) == 3 },

@@ -54,7 +54,7 @@ impl Dci {
             destination_format: match layout.format() {
                 Format::Sen169 => Some(DataFormat::Sen169Fp16),
                 Format::Plain(dtype) => plain_format(dtype),
-                Format::Block(_) => None,
+                Format::Block(_) | Format::TtE4M3 => None,
             },
             nests: nests.into_iter().map(dcsi).collect(),
             input_shape: innermost_first(if host.shape.is_empty() { &[1] } else { &host.shape }),

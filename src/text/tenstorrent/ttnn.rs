@@ -162,9 +162,8 @@ impl Given {
 
 /// Reads `bfloat16`, `DataType.BFLOAT16` or `DataType::BFLOAT16`.
 fn format(cursor: &mut Cursor<'_>) -> Result<Format> {
-    let plain = PLAIN_NAMES.map(|(name, dtype)| (name, Format::Plain(dtype)));
     let blocks = BlockFormat::ALL.into_iter().map(|b| (b.name(), Format::Block(b)));
-    enumerator(cursor, "a dtype", &plain.into_iter().chain(blocks).collect::<Vec<_>>())
+    enumerator(cursor, "a dtype", &PLAIN_NAMES.into_iter().chain(blocks).collect::<Vec<_>>())
 }
 
 /// Reads `TILE`, `Layout.TILE` or `ttnn.TILE_LAYOUT`; true for tiles.
@@ -240,12 +239,9 @@ impl fmt::Display for BufferType {
 
 impl fmt::Display for Ttnn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.dtype {
-            Format::Plain(dtype) => {
-                let name = PLAIN_NAMES.iter().find(|n| n.1 == dtype).map_or(dtype.name(), |n| n.0);
-                write!(f, "ttnn(dtype={name}")?;
-            }
-            format => write!(f, "ttnn(dtype={format}")?,
+        match PLAIN_NAMES.iter().find(|n| n.1 == self.dtype) {
+            Some((name, _)) => write!(f, "ttnn(dtype={name}")?,
+            None => write!(f, "ttnn(dtype={}", self.dtype)?,
         }
         match self.layout {
             PageLayout::RowMajor => f.write_str(", layout=ROW_MAJOR")?,

@@ -14,16 +14,16 @@ use crate::family::{Family, Placement, Tensor, check_sizes, join, volume};
 use crate::layout::{Geometry, Layout, Parts, Space, Tile};
 use physical::Physical;
 
-/// TTNN's names of plain element types.
-pub(crate) const PLAIN_NAMES: [(&str, DType); 8] = [
-    ("bfloat16", DType::Bf16),
-    ("float32", DType::F32),
-    ("uint8", DType::U8),
-    ("uint16", DType::U16),
-    ("uint32", DType::U32),
-    ("int32", DType::I32),
-    ("int8", DType::I8),
-    ("fp8_e4m3", DType::F8E4M3),
+/// TTNN's names of elements that stand alone.
+pub(crate) const PLAIN_NAMES: [(&str, Format); 8] = [
+    ("bfloat16", Format::Plain(DType::Bf16)),
+    ("float32", Format::Plain(DType::F32)),
+    ("uint8", Format::Plain(DType::U8)),
+    ("uint16", Format::Plain(DType::U16)),
+    ("uint32", Format::Plain(DType::U32)),
+    ("int32", Format::Plain(DType::I32)),
+    ("int8", Format::Plain(DType::I8)),
+    ("fp8_e4m3", Format::TtE4M3),
 ];
 
 /// `ttnn(dtype=bfloat8_b, layout=TILE, tile=(32, 32))`.
@@ -169,11 +169,10 @@ impl Family for Ttnn {
     /// # Errors
     /// [`Error::Value`] that names the part.
     fn validate(&self) -> Result<()> {
+        if !matches!(self.dtype, Format::Block(_)) && PLAIN_NAMES.iter().all(|n| n.1 != self.dtype) {
+            return Err(Error::value("dtype", self.dtype, "a TTNN format"));
+        }
         match (self.dtype, self.layout) {
-            (Format::Sen169, _) => return Err(Error::value("dtype", self.dtype, "a TTNN format")),
-            (Format::Plain(dtype), _) if PLAIN_NAMES.iter().all(|n| n.1 != dtype) => {
-                return Err(Error::value("dtype", dtype, "a TTNN format"));
-            }
             (Format::Block(block), PageLayout::RowMajor) => {
                 return Err(Error::value(
                     "layout",
