@@ -11,7 +11,7 @@ use tilewright::family::tenstorrent::ttnn::{
 };
 use tilewright::family::{Family, MAX_RANK, Placement, Tensor};
 use tilewright::layout::Layout;
-use tilewright::plan::{Isa, Options, Rounding, Sen169, Store};
+use tilewright::plan::{Decoding, Isa, Options, Rounding, Sen169, Store};
 use tilewright::text;
 
 use crate::border::{self, Failure, Result, bounded, versioned};
@@ -51,7 +51,7 @@ pub(crate) unsafe fn read(request: *const tw_request) -> Result<Request> {
 
 fn options(request: &tw_request) -> Result<Options> {
     let flags = request.flags;
-    let known = TW_SEARCH | TW_COMPAT_UNPACK | TW_SEN169_DEEPTOOLS | TW_SATURATE;
+    let known = TW_SEARCH | TW_COMPAT_UNPACK | TW_SEN169_DEEPTOOLS | TW_SATURATE | TW_COMPAT_UNPACK_DEVICE;
     if flags & !known != 0 {
         return Err(Failure::value("request->flags", flags, format!("bits of {known}")));
     }
@@ -64,19 +64,25 @@ fn options(request: &tw_request) -> Result<Options> {
                 .ok_or_else(|| Failure::value("request->isa", level, "TW_ISA_BEST to TW_ISA_V4"))?,
         ),
     };
-    Ok(Options {
-        rounding: pick(
-            "request->rounding",
-            request.rounding,
-            [Rounding::Host, Rounding::Device, Rounding::Truncate],
-        )?,
-        search: flags & TW_SEARCH != 0,
-        saturate: flags & TW_SATURATE != 0,
-        compat_unpack: flags & TW_COMPAT_UNPACK != 0,
-        sen169: if flags & TW_SEN169_DEEPTOOLS != 0 { Sen169::Deeptools } else { Sen169::Nearest },
-        store: pick("request->store", request.store, [Store::Auto, Store::Cached, Store::Streamed])?,
-        isa,
-    })
+    let roundings = [Rounding::Host, Rounding::Device, Rounding::Truncate, Rounding::DeviceOp];
+    let decoding = match (flags & TW_COMPAT_UNPACK != 0, flags & TW_COMPAT_UNPACK_DEVICE != 0) {
+        (false, false) => Decoding::Exact,
+        (true, false) => Decoding::Host,
+        (false, true) => Decoding::Device,
+        (true, true) => {
+            let needed = "TW_COMPAT_UNPACK or TW_COMPAT_UNPACK_DEVICE, not both";
+            return Err(Failure::value("request->flags", flags, needed));
+        }
+    };
+    let sen169 = if flags & TW_SEN169_DEEPTOOLS != 0 { Sen169::Deeptools } else { Sen169::Nearest };
+    Ok(Options::default()
+        .with_rounding(pick("request->rounding", request.rounding, roundings)?)
+        .with_search(flags & TW_SEARCH != 0)
+        .with_saturate(flags & TW_SATURATE != 0)
+        .with_compat_unpack(decoding)
+        .with_sen169(sen169)
+        .with_store(pick("request->store", request.store, [Store::Auto, Store::Cached, Store::Streamed])?)
+        .with_isa(isa))
 }
 
 /// Instruction set levels with their numbers.
@@ -153,8 +159,7 @@ unsafe fn layout(
 
 /// A row-major host array.
 fn host(tensor: &Tensor) -> Memref {
-    let Tensor { shape, dtype } = tensor.clone();
-    Memref { shape, dtype, strides: None, offset: 0 }
+    Memref::of(tensor)
 }
 
 /// # Safety
@@ -168,8 +173,8 @@ unsafe fn strided(at: *const tw_strided, tensor: &Tensor) -> Result<Descriptor> 
     };
     // SAFETY: as above.
     let strides = unsafe { bounded(given.strides, given.rank, MAX_RANK, "strided->strides") }?;
-    let strides = if given.strides.is_null() { None } else { Some(strides.to_vec()) };
-    Ok(Descriptor::Memref(Memref { shape: tensor.shape.clone(), dtype, strides, offset: given.offset }))
+    let dense = Memref::new(tensor.shape.as_slice(), dtype).with_offset(given.offset);
+    Ok(if given.strides.is_null() { dense } else { dense.with_strides(strides) }.into())
 }
 
 /// # Safety

@@ -1,16 +1,13 @@
 //! What may be typed.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tilewright::DType;
 use tilewright::family::Tensor;
-use tilewright::{DType, Error};
+use tilewright::text::MAX_TEXT;
 
 use super::failure::{Failure, Result};
-
-/// The longest `@file` that is read, in bytes.
-const TEXT_CAP: u64 = 16 << 20;
 
 /// Moves tensors between host memory and accelerator memory layouts.
 ///
@@ -95,9 +92,9 @@ pub(crate) struct NumberArgs {
     /// Let bfloat8_b and bfloat4_b take the lower exponent where that errs less
     #[arg(long)]
     pub(crate) search: bool,
-    /// Decode block floats as ttnn's host code does, errors included
-    #[arg(long)]
-    pub(crate) compat_unpack: bool,
+    /// Decode block floats as ttnn's host code does, errors included, or as the device does
+    #[arg(long, value_enum, value_name = "WHOSE", num_args = 0..=1, require_equals = true, default_missing_value = "host")]
+    pub(crate) compat_unpack: Option<Compat>,
     /// How SEN169_FP16 is encoded
     #[arg(long, value_enum, default_value_t)]
     pub(crate) codec: Codec,
@@ -195,10 +192,20 @@ pub(crate) enum Rounding {
     /// As ttnn's host packer: to nearest, ties to even
     #[default]
     Host,
-    /// As the device's packer: to 7 bits, ties away from zero, then cut
+    /// As the device's packer in a typecast: to 7 bits, ties away from zero, then cut
     Device,
+    /// As the device's packer by default: first to 6 fraction bits, then as in a typecast
+    DeviceOp,
     /// Cut
     Truncate,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Compat {
+    /// As ttnn's host code
+    Host,
+    /// As the device's unpacker
+    Device,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -213,12 +220,7 @@ pub(crate) enum Codec {
 /// The text of an argument, read from a file where it begins with `@`.
 pub(crate) fn text(argument: &str) -> Result<String> {
     let Some(path) = argument.strip_prefix('@').map(Path::new) else { return Ok(argument.to_owned()) };
-    let io = |what: String| Failure::from(Error::Io { path: path.display().to_string(), what });
-    let len = fs::metadata(path).map_err(|e| io(e.to_string()))?.len();
-    if len > TEXT_CAP {
-        return Err(io(format!("a text of {len} bytes: at most {TEXT_CAP} are read")));
-    }
-    fs::read_to_string(path).map_err(|e| io(e.to_string()))
+    Ok(tilewright_files::read_text(path, MAX_TEXT)?)
 }
 
 /// A shape or an index as it is typed; nothing at all is that of a scalar.

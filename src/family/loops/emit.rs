@@ -88,9 +88,9 @@ fn moves(layout: &Layout, host: &Memref) -> Result<Vec<Region<2>>> {
     let mut all = vec![Region { at: [host.offset, layout.offset / block_bytes], loops: repeats }];
     for axis in &layout.axes {
         let loops: Vec<_> = axis.dims.iter().map(|&d| (host.shape[d], [strides[d]])).collect();
-        let (at, both) = zip::<1, 3, 4>(&Piecewise::nest(&loops), &axis.stair)?;
+        let (at, both) = zip::<1, 3, 4>(&Piecewise::nest(&loops), &axis.addresses)?;
         let pair = |step: [i64; 4]| [step[0], step[2] / block_bytes];
-        let pieces = both.pieces(add(at, [0, axis.start[0], axis.start[1], axis.start[2]]))?;
+        let pieces = both.regions(add(at, [0, axis.start[0], axis.start[1], axis.start[2]]))?;
         if all.len().saturating_mul(pieces.len()) > MAX_NESTS {
             return Err(too_many_nests());
         }

@@ -130,7 +130,7 @@ fn follow(mut nests: Vec<Region<2>>) -> Result<([i64; 2], Piecewise<1>)> {
     let mut begin: Option<[i64; 2]> = None;
     let mut next = 0;
     for (_, cluster) in clusters {
-        let ([host, device], stair) = together(cluster)?;
+        let ([host, device], map) = together(cluster)?;
         let first = *begin.get_or_insert([host, device]);
         if parts.is_empty() {
             next = host;
@@ -139,13 +139,13 @@ fn follow(mut nests: Vec<Region<2>>) -> Result<([i64; 2], Piecewise<1>)> {
             let given = format!("element {host} after element {}", next - 1);
             return Err(Error::value("host elements", given, format!("element {next}")));
         }
-        next += stair.len() as i64;
-        parts.push(([device - first[1]], stair));
+        next += map.len() as i64;
+        parts.push(([device - first[1]], map));
     }
     let begin = begin.unwrap_or([0, 0]);
     match parts.len() {
         1 => Ok((begin, parts.remove(0).1)),
-        _ => Ok((begin, Piecewise::Seq(parts))),
+        _ => Ok((begin, Piecewise::sequence(parts).1)),
     }
 }
 
