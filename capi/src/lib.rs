@@ -476,7 +476,7 @@ mod tests {
         let dense = tilewright::Descriptor::from(tilewright::family::host::strided::Memref::of(&tensor));
         let layout = || dense.layout(&tensor, &tilewright::Placement::default()).unwrap();
         let plan = Plan::compile(&layout(), &layout(), &tilewright::Options::default()).unwrap();
-        let known = Inner { plan, source: layout(), destination: layout(), warnings: vec![] };
+        let known = Inner { plan, source: layout(), host: None, destination: layout(), warnings: vec![] };
         let mut handle = Handle { mark: PLAN, inner: known };
         let at = &raw mut handle;
         // SAFETY: a plan of this test, which outlives its use.
