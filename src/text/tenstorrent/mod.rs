@@ -2,9 +2,14 @@
 
 pub(super) mod attribute;
 pub(super) mod buffer;
+mod cores;
 mod device;
-mod mesh;
+mod memory_config;
+#[cfg(feature = "json")]
+mod memory_json;
+pub(super) mod mesh;
 pub(super) mod metal;
+pub(super) mod python;
 pub(super) mod ttnn;
 mod ttnn_layout;
 
