@@ -12,6 +12,7 @@ use tilewright::plan::Sen169;
 use tilewright::run;
 use tilewright::text;
 use tilewright::{DType, Error, Format, Layout, Options, Plan};
+use tilewright_files::tensorbin::TensorBin;
 use tilewright_files::{Order, byte_len};
 
 use super::arguments::{self, Codec, LayoutArgs, NumberArgs, Rounding};
@@ -27,6 +28,10 @@ pub(crate) struct Texts {
     from: Option<Descriptor>,
     pub(crate) device: Option<Device>,
     pub(crate) mesh: Option<Mapper>,
+    /// The layout of a source that says so itself.
+    pub(crate) stored: Option<Layout>,
+    /// The tensor file that the result goes to.
+    pub(crate) file: Option<TensorBin>,
     /// What is not understood.
     pub(crate) warnings: Vec<String>,
 }
@@ -55,11 +60,14 @@ impl Texts {
             None if mesh.is_some() => dense(&part, Order::RowMajor)?,
             None => return Err(Failure::usage("--to", "none", "the layout of the result")),
         };
-        Ok(Texts { tensor: tensor.clone(), part, to, from, device, mesh, warnings })
+        Ok(Texts { tensor: tensor.clone(), part, to, from, device, mesh, stored: None, file: None, warnings })
     }
 
     /// The layout of the result.
     pub(crate) fn target(&self, pad_value: Option<f64>) -> Result<Layout> {
+        if let Some(file) = &self.file {
+            return Ok(file.whole(pad_value)?.layout);
+        }
         let device = self.device.as_ref().filter(|_| !self.device_is_of_source());
         let placement = Placement { device, mesh: self.mesh.as_ref(), pad_value };
         Ok(self.to.layout(&self.tensor, &placement)?)
@@ -67,6 +75,9 @@ impl Texts {
 
     /// The layout of the source; `order` is that of a dense one.
     fn source(&self, order: Order) -> Result<Layout> {
+        if let Some(stored) = &self.stored {
+            return Ok(stored.clone());
+        }
         let Some(from) = &self.from else {
             return Ok(dense(&self.tensor, order)?.layout(&self.tensor, &Placement::default())?);
         };

@@ -6,15 +6,20 @@ use tilewright_files::Order;
 
 use super::arguments::{ExplainArgs, NumberArgs};
 use super::engine::{Choices, Job, Texts};
-use super::failure::Result;
+use super::failure::{Failure, Result};
 use super::hardware::{Hardware, shown};
-use super::{print, warn};
+use super::{print, tensorbin, warn};
 
 /// How many buffers and nests are shown one by one.
 const SHOWN: usize = 8;
 
 pub(crate) fn run(args: &ExplainArgs, isa: Isa) -> Result<()> {
-    let texts = Texts::read(&args.tensor.read()?, &args.layouts, args.from.as_deref())?;
+    if let Some(file) = &args.file {
+        return tensorbin::explain(file, args.json);
+    }
+    let tensor = args.tensor.as_ref();
+    let tensor = tensor.ok_or_else(|| Failure::usage("--shape", "none", "the tensor's shape and --dtype"))?;
+    let texts = Texts::read(&tensor.read()?, &args.layouts, args.from.as_deref())?;
     warn(&texts.warnings);
     let choices = Choices { order: Order::RowMajor, pad_value: None, numbers: NumberArgs::default(), isa };
     let job = Job::prepare(texts, &choices)?;

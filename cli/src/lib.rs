@@ -14,6 +14,7 @@ mod input;
 mod locate;
 mod lower;
 mod progress;
+mod tensorbin;
 
 use std::ffi::OsString;
 use std::io::Write;
