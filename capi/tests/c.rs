@@ -31,6 +31,7 @@ fn compile(source: &str, link: Link) -> PathBuf {
     command.args([if cpp { "-std=c++17" } else { "-std=c11" }, "-g", "-pthread"]);
     command.args(["-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
     command.arg(format!("-DVERSION=\"{}\"", env!("CARGO_PKG_VERSION")));
+    command.arg(format!("-DSCRATCH=\"{}\"", scratch("").display()));
     command.arg("-I").arg(root().join("include")).arg(&path).arg("-o").arg(&program);
     let libraries = libraries();
     match link {
@@ -81,6 +82,11 @@ fn wrong_arguments_are_statuses() {
 #[test]
 fn wrong_executors_are_statuses() {
     check("tests/executors.c", Link::Shared);
+}
+
+#[test]
+fn tensor_files_are_written_and_read() {
+    check("tests/tensorbin.c", Link::Shared);
 }
 
 #[test]

@@ -110,8 +110,9 @@ impl Topology {
         Err(Error::value("topology", given, needed))
     }
 
-    /// The mapper that makes each copy once: the dimensions of the distribution that cut the tensor.
-    fn cuts(&self) -> Option<Mapper> {
+    /// The mapper that makes each copy once: the dimensions of the distribution that cut the tensor. `None` where none
+    /// does, and every device has the whole.
+    pub fn cuts(&self) -> Option<Mapper> {
         let cuts = self.placements.iter().zip(&self.distribution).filter(|c| *c.0 != Cut::Replicate);
         let (placements, mesh_shape): (Vec<Cut>, Vec<u64>) = cuts.unzip();
         (!placements.is_empty()).then_some(Mapper::MeshMapperConfig { placements, mesh_shape })
