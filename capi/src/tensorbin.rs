@@ -179,7 +179,8 @@ pub unsafe extern "C" fn tw_tensorbin_shard(
     let body = || unsafe {
         let shards = &inner(file)?.file.shards;
         let shard = usize::try_from(index).ok().and_then(|index| shards.get(index));
-        let shard = shard.ok_or_else(|| Failure::value("index", index, format!("less than {}", shards.len())))?;
+        let shard =
+            shard.ok_or_else(|| Failure::value("index", index, format!("less than {}", shards.len())))?;
         let (begin, length) = (Out::new(begin, "begin")?, Out::new(length, "length")?);
         let out = slice_out(device, capacity, "device")?;
         begin.set(shard.range.start);

@@ -53,6 +53,7 @@ fn check(source: &str, link: Link) -> String {
         let mut command = Command::new("valgrind");
         command.args(["--quiet", "--error-exitcode=9", "--leak-check=full", "--show-leak-kinds=all"]);
         // Valgrind knows no AVX-512.
+        command.arg(format!("--suppressions={}", root().join("tests/valgrind.supp").display()));
         command.args(["--errors-for-leak-kinds=all"]).arg(&program).env("TILEWRIGHT_ISA", "base");
         run(&mut command);
     }

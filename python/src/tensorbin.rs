@@ -82,7 +82,8 @@ impl TensorBin {
     /// Reads these bytes into `out`.
     #[pyo3(signature = (device, out))]
     fn read(&self, device: Option<Vec<u64>>, out: &Bound<'_, PyAny>) -> PyResult<()> {
-        let path = self.path.as_ref().ok_or_else(|| value("file", "one to be written", "one that was opened"))?;
+        let path =
+            self.path.as_ref().ok_or_else(|| value("file", "one to be written", "one that was opened"))?;
         let source = Source::open(path).map_err(exception)?;
         let payload = self.payload(device.as_deref()).map_err(exception)?;
         if device.is_none() {
