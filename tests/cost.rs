@@ -8,7 +8,7 @@ use tilewright::{DType, Options, Plan};
 
 #[test]
 fn large_weights_are_few_nests() {
-    let mapper = Mapper::ShardTensor2dMesh { mesh_shape: [4, 8], dims: [Some(0), Some(1)] };
+    let mapper = Mapper::shard_2d([4, 8], [Some(0), Some(1)]);
     let shapes: [&[u64]; 4] = [&[131_072, 8192], &[128_256, 8192], &[50_257, 1600], &[3, 1027, 4099]];
     for shape in shapes {
         for mapper in [None, Some(&mapper)] {

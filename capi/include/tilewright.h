@@ -654,6 +654,13 @@ tw_status tw_tensorbin_save(struct tw_string path,
                             const struct tw_executor *executor,
                             struct tw_text *message);
 
+// Writes the copy from a host array into the plan's destination as torch-spyre's DataConversionInfo, in JSON. TW_VALUE
+// if the source is not a host array or the destination more than one buffer of plain elements; TW_SHORT if the text
+// does not fit; `text->length` is then what is needed, without the NUL.
+tw_status tw_plan_dci(const struct tw_plan *plan,
+                      struct tw_text *text,
+                      struct tw_text *message);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus

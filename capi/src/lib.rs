@@ -15,6 +15,8 @@ use std::fmt;
 
 use border::{Failure, Out, OutStruct, Result, call, check_apart, slice, slice_out};
 use tilewright::family::MAX_RANK;
+use tilewright::family::host::strided::Memref;
+use tilewright::family::loops::Dci;
 use tilewright::layout::{Layout, Owner};
 use tilewright::{Error, Plan};
 
@@ -37,6 +39,7 @@ struct Handle {
 struct Inner {
     plan: Plan,
     source: Layout,
+    host: Option<Memref>,
     destination: Layout,
     warnings: Vec<String>,
 }
@@ -136,7 +139,8 @@ pub unsafe extern "C" fn tw_plan_compile(
         let out = Out::new(plan, "plan")?;
         let compiled = request::read(request).and_then(|r| {
             let plan = Plan::compile(&r.source, &r.destination, &r.options)?;
-            Ok(Inner { plan, source: r.source, destination: r.destination, warnings: r.warnings })
+            let request::Request { source, host, destination, warnings, .. } = r;
+            Ok(Inner { plan, source, host, destination, warnings })
         });
         match compiled {
             Ok(inner) => {
@@ -393,6 +397,25 @@ pub unsafe extern "C" fn tw_plan_explain(
 ) -> tw_status {
     // SAFETY: pointers are as the header says.
     let body = || unsafe { border::write_text(text, "text", inner(plan)?) };
+    // SAFETY: as above.
+    unsafe { call(message, body) }
+}
+
+/// Writes the copy from a host array into the plan's destination as torch-spyre's DataConversionInfo, in JSON. TW_VALUE
+/// if the source is not a host array or the destination more than one buffer of plain elements; TW_SHORT if the text
+/// does not fit; `text->length` is then what is needed, without the NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_plan_dci(
+    plan: *const tw_plan,
+    text: *mut tw_text,
+    message: *mut tw_text,
+) -> tw_status {
+    // SAFETY: pointers are as the header says.
+    let body = || unsafe {
+        let inner = inner(plan)?;
+        let host = inner.host.as_ref().ok_or_else(|| Failure::value("source", "a layout", "a host array"))?;
+        border::write_text(text, "text", &Dci::from_layout(&inner.destination, host)?)
+    };
     // SAFETY: as above.
     unsafe { call(message, body) }
 }

@@ -3,13 +3,15 @@
 use tilewright::dtype::{BlockFormat, DType, Format};
 use tilewright::family::Descriptor;
 use tilewright::family::host::strided::Memref;
-use tilewright::family::spyre::{DataFormat, SpyreLayout};
+use tilewright::family::spyre::{Constructor, DataFormat, Explicit, SpyreLayout};
 use tilewright::family::tenstorrent::device::Device;
 use tilewright::family::tenstorrent::mesh::Mapper;
 use tilewright::family::tenstorrent::metal::{Fill, MemorySpace, MetalConstructor};
 use tilewright::family::tenstorrent::tile::{Element, TileShape};
-use tilewright::family::tenstorrent::ttnn::{Memory, Orientation, PageLayout, Scheme, Ttnn};
-use tilewright::family::{MAX_RANK, Placement, Tensor};
+use tilewright::family::tenstorrent::ttnn::{
+    CoreRangeSet, Interleaved, Memory, Orientation, PageLayout, Scheme, Sharded, Ttnn,
+};
+use tilewright::family::{Family, MAX_RANK, Placement, Tensor};
 use tilewright::layout::Layout;
 use tilewright::plan::{Isa, Options, Rounding, Sen169, Store};
 use tilewright::text;
@@ -20,6 +22,8 @@ use crate::types::*;
 /// What a request asks for.
 pub(crate) struct Request {
     pub(crate) source: Layout,
+    /// The source as it was described, where it is a host array.
+    pub(crate) host: Option<Memref>,
     pub(crate) destination: Layout,
     pub(crate) options: Options,
     /// What of the texts was ignored, one sentence each.
@@ -60,7 +64,7 @@ pub(crate) unsafe fn described_both(
     // SAFETY: as above.
     unsafe {
         let tensor = tensor(&request)?;
-        let source = layout(request.source, "source", &tensor, &mut warnings)?;
+        let (source, _) = layout(request.source, "source", &tensor, &mut warnings)?;
         let destination = described(request.destination, "destination", &tensor, &mut warnings)?;
         Ok((tensor, source, destination, options(&request)?))
     }
@@ -76,14 +80,11 @@ pub(crate) unsafe fn read(request: *const tw_request) -> Result<Request> {
     // SAFETY: as above.
     let tensor = unsafe { tensor(&request) }?;
     let mut warnings = Vec::new();
-    Ok(Request {
-        // SAFETY: as above.
-        source: unsafe { layout(request.source, "source", &tensor, &mut warnings) }?,
-        // SAFETY: as above.
-        destination: unsafe { layout(request.destination, "destination", &tensor, &mut warnings) }?,
-        options: options(&request)?,
-        warnings,
-    })
+    // SAFETY: as above.
+    let (source, host) = unsafe { layout(request.source, "source", &tensor, &mut warnings) }?;
+    // SAFETY: as above.
+    let (destination, _) = unsafe { layout(request.destination, "destination", &tensor, &mut warnings) }?;
+    Ok(Request { source, host, destination, options: options(&request)?, warnings })
 }
 
 fn options(request: &tw_request) -> Result<Options> {
@@ -127,11 +128,13 @@ pub(crate) unsafe fn layout(
     what: &str,
     tensor: &Tensor,
     warnings: &mut Vec<String>,
-) -> Result<Layout> {
+) -> Result<(Layout, Option<Memref>)> {
     // SAFETY: passed on.
     let Described { descriptor, device, mesh, pad_value } = unsafe { described(at, what, tensor, warnings) }?;
     let placement = Placement { device: device.as_ref(), mesh: mesh.as_ref(), pad_value };
-    Ok(descriptor.layout(tensor, &placement)?)
+    let layout = descriptor.layout(tensor, &placement)?;
+    let whole = placement.mesh.is_none();
+    Ok((layout, if let (Descriptor::Memref(host), true) = (descriptor, whole) { Some(host) } else { None }))
 }
 
 /// # Safety
@@ -143,7 +146,8 @@ unsafe fn described(
     warnings: &mut Vec<String>,
 ) -> Result<Described> {
     if at.is_null() {
-        return Ok(Described { descriptor: host(tensor), device: None, mesh: None, pad_value: None });
+        let descriptor = Descriptor::Memref(host(tensor));
+        return Ok(Described { descriptor, device: None, mesh: None, pad_value: None });
     }
     // SAFETY: as above.
     let given = unsafe { versioned(at, what) }?;
@@ -182,7 +186,7 @@ unsafe fn described(
         } else if !given.spyre.is_null() {
             spyre(given.spyre, tensor)?
         } else {
-            host(tensor)
+            Descriptor::Memref(host(tensor))
         }
     };
     descriptor.validate()?;
@@ -199,9 +203,9 @@ unsafe fn described(
 }
 
 /// A row-major host array.
-fn host(tensor: &Tensor) -> Descriptor {
+fn host(tensor: &Tensor) -> Memref {
     let Tensor { shape, dtype } = tensor.clone();
-    Descriptor::Memref(Memref { shape, dtype, strides: None, offset: 0 })
+    Memref { shape, dtype, strides: None, offset: 0 }
 }
 
 /// # Safety
@@ -236,27 +240,21 @@ unsafe fn ttnn(at: *const tw_ttnn) -> Result<Descriptor> {
         },
         other => return Err(Failure::value("ttnn->page_layout", other, "TW_ROW_MAJOR or TW_TILE")),
     };
-    let sharded = |scheme| Memory::Sharded {
-        scheme,
-        grid: given.grid,
-        shard: shard.to_vec(),
-        orientation: if columns_first { Orientation::ColMajor } else { Orientation::RowMajor },
+    let orientation = if columns_first { Orientation::ColMajor } else { Orientation::RowMajor };
+    let sharded = |scheme| {
+        let cores = CoreRangeSet::grid(given.grid[0], given.grid[1]);
+        Memory::Sharded(Sharded::new(scheme, cores, shard.to_vec()).orientation(orientation))
     };
     let memory = match given.memory {
         TW_SINGLE => Memory::Single,
-        TW_INTERLEAVED => Memory::Interleaved { banks: given.banks, alignment: given.alignment },
+        TW_INTERLEAVED => Memory::Interleaved(Interleaved::new(given.banks, given.alignment)),
         TW_HEIGHT_SHARDED => sharded(Scheme::Height),
         TW_WIDTH_SHARDED => sharded(Scheme::Width),
         TW_BLOCK_SHARDED => sharded(Scheme::Block),
         TW_ND_SHARDED => sharded(Scheme::Nd),
         other => return Err(Failure::value("ttnn->memory", other, "TW_SINGLE to TW_ND_SHARDED")),
     };
-    Ok(Descriptor::Ttnn(Ttnn {
-        dtype: format("ttnn->format", given.format)?,
-        layout,
-        pad_value: None,
-        memory,
-    }))
+    Ok(Ttnn::new(format("ttnn->format", given.format)?, layout).memory(memory).into())
 }
 
 /// # Safety
@@ -291,7 +289,7 @@ unsafe fn spyre(at: *const tw_spyre, tensor: &Tensor) -> Result<Descriptor> {
     let given = unsafe { versioned(at, "spyre") }?;
     let Tensor { shape, dtype } = tensor.clone();
     if given.rank == 0 {
-        return Ok(Descriptor::Spyre(SpyreLayout::Constructor { size: shape, dtype, dim_order: None }));
+        return Ok(SpyreLayout::from(Constructor::new(shape, dtype)).into());
     }
     // SAFETY: as above.
     let device_size = unsafe { bounded(given.device_size, given.rank, MAX_RANK, "spyre->device_size") }?;
@@ -300,12 +298,8 @@ unsafe fn spyre(at: *const tw_spyre, tensor: &Tensor) -> Result<Descriptor> {
     let data_format = DataFormat::from_number(given.data_format.into());
     let data_format = data_format
         .ok_or_else(|| Failure::value("spyre->data_format", given.data_format, "a number of DataFormats"))?;
-    Ok(Descriptor::Spyre(SpyreLayout::Explicit {
-        device_size: device_size.to_vec(),
-        dim_map: None,
-        stride_map: Some(stride_map.to_vec()),
-        dtype: Some(data_format),
-    }))
+    let explicit = Explicit::new(device_size.to_vec()).stride_map(stride_map.to_vec()).dtype(data_format);
+    Ok(SpyreLayout::from(explicit).into())
 }
 
 /// The tile of these sizes; none where both are 0.

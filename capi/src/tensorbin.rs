@@ -214,7 +214,7 @@ pub unsafe extern "C" fn tw_tensorbin_read(
         let inner = inner(file)?;
         let device = border::bounded(device, device_rank, MAX_RANK, "device")?;
         let payload = inner.payload(device)?;
-        let layout = request::layout(layout, "layout", &payload.tensor, &mut Vec::new())?;
+        let (layout, _) = request::layout(layout, "layout", &payload.tensor, &mut Vec::new())?;
         let plan = Plan::compile(&payload.layout, &layout, &Options::default())?;
         check_length("destination", destination_length, plan.destination_bytes())?;
         let destination = slice_out(destination.cast::<u8>(), destination_length, "destination")?;

@@ -128,6 +128,9 @@ pub(crate) struct ExplainArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print the copy from the host array as torch-spyre's DataConversionInfo, in JSON
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) dci: bool,
 }
 
 #[derive(Args)]

@@ -37,6 +37,18 @@ pub(crate) struct Texts {
 }
 
 impl Texts {
+    /// The host array that is the source.
+    pub(crate) fn host(&self) -> Result<Memref> {
+        match &self.from {
+            None => {
+                let Tensor { shape, dtype } = self.tensor.clone();
+                Ok(Memref { shape, dtype, strides: None, offset: 0 })
+            }
+            Some(Descriptor::Memref(host)) => Ok(host.clone()),
+            Some(other) => Err(Error::value("source of the copy", other, "a host array, memref<..>").into()),
+        }
+    }
+
     /// Reads the texts; without `--to` the result is dense row-major on each device of a mesh.
     pub(crate) fn read(tensor: &Tensor, layouts: &LayoutArgs, from: Option<&str>) -> Result<Texts> {
         byte_len(&tensor.shape, tensor.dtype)?;

@@ -2,6 +2,7 @@
 
 use kernels::Isa;
 use serde_json::json;
+use tilewright::family::loops::Dci;
 use tilewright_files::Order;
 
 use super::arguments::{ExplainArgs, NumberArgs};
@@ -23,7 +24,11 @@ pub(crate) fn run(args: &ExplainArgs, isa: Isa) -> Result<()> {
     warn(&texts.warnings);
     let choices = Choices { order: Order::RowMajor, pad_value: None, numbers: NumberArgs::default(), isa };
     let job = Job::prepare(texts, &choices)?;
-    print(&if args.json { json(&job, isa) } else { text(&job, isa)? })
+    print(&match (args.dci, args.json) {
+        (true, _) => format!("{}\n", Dci::from_layout(&job.layout, &job.texts.host()?)?),
+        (_, true) => json(&job, isa),
+        _ => text(&job, isa)?,
+    })
 }
 
 /// Places without an element, in percent of all places.

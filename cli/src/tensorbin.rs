@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tilewright::Layout;
 use tilewright::family::Descriptor;
-use tilewright::family::tenstorrent::mesh::{Mapper, Placement};
+use tilewright::family::tenstorrent::mesh::{Mapper, MeshPlacement};
 use tilewright_files::tensorbin::{Payload, TensorBin, Topology, Writer};
 use tilewright_files::{HostArray, Order, Source};
 
@@ -90,7 +90,7 @@ pub(crate) fn explain(path: &Path, as_json: bool) -> Result<()> {
 /// How the tensor was handed out, as the mapper that does so.
 fn mapper(topology: &Topology) -> Mapper {
     let Topology { distribution, placements, .. } = topology.clone();
-    Mapper::MeshMapperConfig { placements, mesh_shape: distribution }
+    Mapper::config(placements, distribution)
 }
 
 /// The shape of the whole tensor, where the file has all of it.
@@ -124,7 +124,7 @@ fn object(file: &TensorBin, stored: &Descriptor) -> String {
 
 fn text(file: &TensorBin, stored: &Descriptor) -> String {
     let (spec, copies) = (&file.spec, file.stored());
-    let cut = file.topology.placements.iter().any(|p| *p != Placement::Replicate);
+    let cut = file.topology.placements.iter().any(|p| *p != MeshPlacement::Replicate);
     let logical = match whole(file) {
         Some(shape) => format!("{shape:?} {}", spec.dtype()),
         None => "unknown: the file has only a part of the tensor".to_owned(),

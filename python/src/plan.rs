@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tilewright::family::Descriptor;
 use tilewright::family::host::strided::Memref;
+use tilewright::family::loops::Dci;
 use tilewright::family::tenstorrent::device::Device;
 use tilewright::family::tenstorrent::mesh::{Mapper, Uneven};
 use tilewright::family::{Family, Placement, Tensor};
@@ -154,6 +155,16 @@ impl Plan {
             Owner::Padding => ("padding", vec![]),
             Owner::Gap => ("gap", vec![]),
         })
+    }
+
+    /// The copy from a dense host array as torch-spyre's DataConversionInfo, in JSON.
+    fn dci(&self) -> PyResult<String> {
+        if !self.from_host {
+            return Err(value("source", "a layout", "a host array"));
+        }
+        let Tensor { shape, dtype } = self.tensor.clone();
+        let host = Memref { shape, dtype, strides: None, offset: 0 };
+        Dci::from_layout(&self.destination, &host).map(|dci| dci.to_string()).map_err(exception)
     }
 
     /// Facts about the destination and the plan by their names in the command line's JSON.

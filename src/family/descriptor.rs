@@ -57,6 +57,30 @@ pub enum Descriptor {
     Dci(loops::Dci),
 }
 
+impl From<tenstorrent::ttnn::Ttnn> for Descriptor {
+    fn from(ttnn: tenstorrent::ttnn::Ttnn) -> Descriptor {
+        Descriptor::Ttnn(ttnn)
+    }
+}
+
+impl From<spyre::SpyreLayout> for Descriptor {
+    fn from(spyre: spyre::SpyreLayout) -> Descriptor {
+        Descriptor::Spyre(spyre)
+    }
+}
+
+impl From<loops::ThreeTuple> for Descriptor {
+    fn from(tuple: loops::ThreeTuple) -> Descriptor {
+        Descriptor::Tuple(tuple)
+    }
+}
+
+impl From<loops::Dci> for Descriptor {
+    fn from(dci: loops::Dci) -> Descriptor {
+        Descriptor::Dci(dci)
+    }
+}
+
 impl Descriptor {
     /// The descriptor of its own family.
     pub fn family(&self) -> &dyn Family {

@@ -1,13 +1,13 @@
 //! The header of a tensor file, as the tables of its FlatBuffer.
 
 use tilewright::family::MAX_RANK;
-use tilewright::family::tenstorrent::mesh::{MAX_DEVICES, Placement};
+use tilewright::family::tenstorrent::mesh::{MAX_DEVICES, MeshPlacement as Placement};
 use tilewright::family::tenstorrent::tile::TileShape;
-use tilewright::family::tenstorrent::ttnn::{Orientation, PageLayout};
+use tilewright::family::tenstorrent::ttnn::{CoreRange, CoreRangeSet, Orientation, PageLayout};
 
 use super::flatbuffer::{Builder, Field, Ref, Result, Table};
 use super::spec::{
-    BufferType, CoreRange, FORMATS, MemoryConfig, MemoryLayout, NdShardSpec, ShardSpec, Strategy, TensorSpec,
+    BUFFERS, FORMATS, MemoryConfig, MemoryLayout, NdShardSpec, STRATEGIES, ShardSpec, TensorSpec,
 };
 use super::{Shard, TensorBin, Topology};
 
@@ -112,12 +112,12 @@ fn memory(table: Table<'_>) -> Result<MemoryConfig> {
             shape: t.numbers(0, "the shape of a shard", MAX_RANK)?,
             grid: cores(t.required(1, "grid of the shards")?)?,
             orientation: orientation(t.u8(2)?)?,
-            strategy: known("strategy", &Strategy::ALL, t.u8(3)?)?,
+            strategy: known("strategy", &STRATEGIES, t.u8(3)?)?,
         })
     });
     Ok(MemoryConfig {
         layout: known("memory layout", &MemoryLayout::ALL, table.u16(0)?)?,
-        buffer: known("buffer type", &BufferType::ALL, table.u16(1)?)?,
+        buffer: known("buffer type", &BUFFERS, table.u16(1)?)?,
         shard: shard.transpose()?,
         nd_shard: nd_shard.transpose()?,
         created_with_nd_shard_spec: table.u8(4)? != 0,
@@ -125,12 +125,17 @@ fn memory(table: Table<'_>) -> Result<MemoryConfig> {
     })
 }
 
-fn cores(table: Table<'_>) -> Result<Vec<CoreRange>> {
+fn cores(table: Table<'_>) -> Result<CoreRangeSet> {
     let core = |table: Table<'_>| Ok::<_, String>([table.i32(0)?, table.i32(1)?]);
-    table.tables(0, "the cores of the shards", MAX_RANGES, |range| {
+    let ranges = table.tables(0, "the cores of the shards", MAX_RANGES, |range| {
         let (start, end) = (core(range.required(0, "first core")?)?, core(range.required(1, "last core")?)?);
-        Ok(CoreRange { start, end })
-    })
+        let inside = |core: [i32; 2]| Some([u64::try_from(core[0]).ok()?, u64::try_from(core[1]).ok()?]);
+        let both = inside(start).zip(inside(end)).and_then(|(start, end)| CoreRange::between(start, end));
+        both.ok_or_else(|| {
+            format!("the cores {start:?} to {end:?}, needed the first and the last of a rectangle")
+        })
+    })?;
+    Ok(CoreRangeSet::new(ranges))
 }
 
 fn orientation(number: u8) -> Result<Orientation> {
@@ -230,12 +235,12 @@ fn put_memory(b: &mut Builder, memory: &MemoryConfig) -> Ref {
     });
     let nd_shard = memory.nd_shard.as_ref().map(|s| {
         let (shape, grid) = (b.numbers(&s.shape), put_cores(b, &s.grid));
-        let strategy = Field::U8(number(&Strategy::ALL, &s.strategy));
+        let strategy = Field::U8(number(&STRATEGIES, &s.strategy));
         b.table(&[shape.into(), grid.into(), order(s.orientation), strategy])
     });
     b.table(&[
         Field::U16(number(&MemoryLayout::ALL, &memory.layout)),
-        Field::U16(number(&BufferType::ALL, &memory.buffer)),
+        Field::U16(number(&BUFFERS, &memory.buffer)),
         Field::To(shard),
         Field::To(nd_shard),
         Field::U8(memory.created_with_nd_shard_spec.into()),
@@ -243,11 +248,13 @@ fn put_memory(b: &mut Builder, memory: &MemoryConfig) -> Ref {
     ])
 }
 
-fn put_cores(b: &mut Builder, grid: &[CoreRange]) -> Ref {
+fn put_cores(b: &mut Builder, grid: &CoreRangeSet) -> Ref {
     let ranges: Vec<Ref> = grid
+        .ranges()
         .iter()
         .map(|range| {
-            let [start, end] = [range.start, range.end].map(|core| b.table(&core.map(Field::I32)));
+            let corners = [[range.x, range.y], range.end()];
+            let [start, end] = corners.map(|core| b.table(&core.map(|at| Field::I32(at as i32))));
             b.table(&[start.into(), end.into()])
         })
         .collect();
@@ -302,6 +309,6 @@ mod tests {
             assert!(padding.iter().all(|&b| b == 0), "{}", path.display());
             compared += 1;
         }
-        assert_eq!(compared, 40);
+        assert_eq!(compared, 41);
     }
 }

@@ -21,16 +21,14 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use tilewright::error::{Error, Result};
-use tilewright::family::tenstorrent::mesh::{Mapper, Placement as Cut, Uneven};
+use tilewright::family::tenstorrent::mesh::{Distribution, Mapper, MeshPlacement as Cut};
 use tilewright::family::tenstorrent::ttnn::Ttnn;
 use tilewright::family::{Placement, Tensor};
 use tilewright::layout::Layout;
 
 use super::{Source, damaged};
 use spec::FORMATS;
-pub use spec::{
-    BufferType, CoreRange, MemoryConfig, MemoryLayout, NdShardSpec, ShardSpec, Strategy, TensorSpec,
-};
+pub use spec::{MemoryConfig, MemoryLayout, NdShardSpec, ShardSpec, TensorSpec};
 pub use write::Writer;
 
 /// The longest header that is read, in bytes. That of 65,536 devices takes some 8 MiB.
@@ -115,7 +113,7 @@ impl Topology {
     pub fn cuts(&self) -> Option<Mapper> {
         let cuts = self.placements.iter().zip(&self.distribution).filter(|c| *c.0 != Cut::Replicate);
         let (placements, mesh_shape): (Vec<Cut>, Vec<u64>) = cuts.unzip();
-        (!placements.is_empty()).then_some(Mapper::MeshMapperConfig { placements, mesh_shape })
+        (!placements.is_empty()).then(|| Mapper::config(placements, mesh_shape))
     }
 
     /// Which copy the device with this number in the distribution has, copies counted row-major.
@@ -143,8 +141,11 @@ impl TensorBin {
         let (part, mesh_shape, topology) = match mesh {
             None => (tensor.clone(), vec![1, 1], Topology::single()),
             Some(mapper) => {
-                let part = mapper.part(tensor, Uneven::Refuse)?;
-                (part.clone(), mapper.mesh_shape().to_vec(), handed_out(tensor, &part, mapper)?)
+                let Distribution { shape, placements, coordinates, local, .. } =
+                    mapper.distribution(tensor)?;
+                let topology = Topology { distribution: shape, placements, coordinates };
+                let part = Tensor { shape: local, dtype: tensor.dtype };
+                (part, mapper.mesh_shape().to_vec(), topology)
             }
         };
         let spec = TensorSpec::new(&part.shape, layout)?;
@@ -356,29 +357,6 @@ impl TensorBin {
         }
         self.payload = payload;
     }
-}
-
-/// How a mapper hands out a tensor of which each device gets `part`.
-fn handed_out(tensor: &Tensor, part: &Tensor, mapper: &Mapper) -> Result<Topology> {
-    let (mut distribution, placements) = mapper.placements()?;
-    let rank = tensor.shape.len() as i64;
-    for (n, placement) in distribution.iter_mut().zip(&placements) {
-        if let Cut::Shard(dim) = *placement {
-            // The mapper has found the dimension. Fewer chunks than devices leave the last devices without one.
-            let d = if dim < 0 { dim + rank } else { dim } as usize;
-            *n = tensor.shape[d].div_ceil(part.shape[d].max(1));
-        }
-    }
-    let (devices, mesh_shape) = (distribution.iter().product::<u64>(), mapper.mesh_shape());
-    let coordinates = (0..devices).map(|mut device| {
-        let mut at = vec![0; mesh_shape.len()];
-        for (i, &n) in at.iter_mut().zip(mesh_shape).rev() {
-            *i = device % n;
-            device /= n;
-        }
-        at
-    });
-    Ok(Topology { distribution, placements, coordinates: coordinates.collect() })
 }
 
 impl Payload {

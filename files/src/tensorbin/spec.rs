@@ -4,7 +4,9 @@ use std::fmt;
 
 use tilewright::dtype::{BlockFormat, DType, Format};
 use tilewright::error::{Error, Result};
-use tilewright::family::tenstorrent::ttnn::{Memory, Orientation, PageLayout, Scheme, Ttnn};
+use tilewright::family::tenstorrent::ttnn::{
+    BufferType, CoreRange, CoreRangeSet, Memory, Orientation, PageLayout, Scheme, Sharded, Strategy, Ttnn,
+};
 use tilewright::family::{Descriptor, Placement, Tensor};
 use tilewright::layout::Layout;
 
@@ -76,37 +78,20 @@ impl MemoryLayout {
     ];
 }
 
-/// The memories of a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BufferType {
-    /// The device's main memory.
-    Dram,
-    /// The cores' memory.
-    L1,
-    /// The host's memory.
-    SystemMemory,
-    /// A part of the cores' memory that is set aside for small tensors.
-    L1Small,
-    /// The part of the main memory that holds recorded command sequences.
-    Trace,
-}
-
-impl BufferType {
-    /// The memories by their number in the file, with TTNN's names.
-    pub(super) const ALL: [(u16, BufferType, &'static str); 5] = [
-        (0, BufferType::Dram, "DRAM"),
-        (1, BufferType::L1, "L1"),
-        (2, BufferType::SystemMemory, "SYSTEM_MEMORY"),
-        (3, BufferType::L1Small, "L1_SMALL"),
-        (4, BufferType::Trace, "TRACE"),
-    ];
-}
+/// The memories of a device by their number in the file, with TTNN's names.
+pub(super) const BUFFERS: [(u16, BufferType, &str); 5] = [
+    (0, BufferType::Dram, "DRAM"),
+    (1, BufferType::L1, "L1"),
+    (2, BufferType::SystemMemory, "SYSTEM_MEMORY"),
+    (3, BufferType::L1Small, "L1_SMALL"),
+    (4, BufferType::Trace, "TRACE"),
+];
 
 /// Shards of two dimensions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardSpec {
     /// The cores.
-    pub grid: Vec<CoreRange>,
+    pub grid: CoreRangeSet,
     /// Rows and columns of a shard in elements.
     pub shape: [u64; 2],
     /// The order of the cores.
@@ -119,41 +104,19 @@ pub struct NdShardSpec {
     /// Shape of a shard in elements.
     pub shape: Vec<u64>,
     /// The cores.
-    pub grid: Vec<CoreRange>,
+    pub grid: CoreRangeSet,
     /// The order of the cores.
     pub orientation: Orientation,
     /// How shards are dealt to them.
     pub strategy: Strategy,
 }
 
-/// How shards are dealt to cores.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Strategy {
-    /// To the cores in turn.
-    RoundRobin1d,
-    /// Shard (i, j) to core (i, j).
-    Grid2d,
-    /// The first cores get the first shards, each as many as the others.
-    Contiguous1d,
-}
-
-impl Strategy {
-    /// The strategies by their number in the file, with TTNN's names.
-    pub(super) const ALL: [(u8, Strategy, &'static str); 3] = [
-        (0, Strategy::RoundRobin1d, "ROUND_ROBIN_1D"),
-        (1, Strategy::Grid2d, "GRID_2D"),
-        (2, Strategy::Contiguous1d, "CONTIGUOUS_1D"),
-    ];
-}
-
-/// A rectangle of cores, both corners inside of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CoreRange {
-    /// x and y of the first core.
-    pub start: [i32; 2],
-    /// x and y of the last core.
-    pub end: [i32; 2],
-}
+/// How shards are dealt to cores, by the number in the file, with TTNN's names.
+pub(super) const STRATEGIES: [(u8, Strategy, &str); 3] = [
+    (0, Strategy::RoundRobin1d, "ROUND_ROBIN_1D"),
+    (1, Strategy::Grid2d, "GRID_2D"),
+    (2, Strategy::Contiguous1d, "CONTIGUOUS_1D"),
+];
 
 impl MemoryConfig {
     /// Pages dealt to all banks of the main memory: what `from_torch` says where nobody asks for more.
@@ -166,28 +129,26 @@ impl MemoryConfig {
         per_core_allocation: false,
     };
 
-    /// The memory of a layout text. What it does not say is as the runtime has it by default: one buffer and
-    /// interleaved pages are in the main memory, shards in that of the cores, whose grid begins at core (0, 0).
-    fn of(memory: &Memory) -> Result<MemoryConfig> {
-        let Memory::Sharded { scheme, grid, shard, orientation } = memory else {
-            return Ok(MemoryConfig::DRAM_INTERLEAVED);
+    /// The memory of a layout text. Where it does not say which memory, one buffer and interleaved pages are in the
+    /// main memory, and shards in that of the cores, as the runtime has it by default.
+    fn of(memory: &Memory, buffer: Option<BufferType>) -> Result<MemoryConfig> {
+        let Memory::Sharded(Sharded { scheme, grid, shard, orientation, strategy, .. }) = memory else {
+            let buffer = buffer.unwrap_or(BufferType::Dram);
+            return Ok(MemoryConfig { buffer, ..MemoryConfig::DRAM_INTERLEAVED });
         };
-        let last = |n: u64| i32::try_from(n).ok().and_then(|n| n.checked_sub(1)).filter(|n| *n >= 0);
-        let (Some(x), Some(y)) = (last(grid[1]), last(grid[0])) else {
-            return Err(Error::value("grid", format!("{grid:?}"), "1 to 2^31 - 1 rows and columns of cores"));
-        };
-        let grid = vec![CoreRange { start: [0, 0], end: [x, y] }];
-        let strategy = if *scheme == Scheme::Block { Strategy::Grid2d } else { Strategy::RoundRobin1d };
-        let is_nd = *scheme == Scheme::Nd;
-        let two = <[u64; 2]>::try_from(shard.as_slice()).ok().filter(|_| !is_nd);
-        let nd_shard =
-            NdShardSpec { shape: shard.clone(), grid: grid.clone(), orientation: *orientation, strategy };
+        if let Some(range) = grid.ranges().iter().find(|r| r.end().iter().any(|&n| i32::try_from(n).is_err()))
+        {
+            return Err(Error::value("grid", range, "rows and columns of cores below 2^31"));
+        }
+        let (scheme, orientation, strategy) = (*scheme, *orientation, *strategy);
+        let (nd, two) = (scheme == Scheme::Nd, <[u64; 2]>::try_from(shard.as_slice()).ok());
+        let of_two = |shape| ShardSpec { grid: grid.clone(), shape, orientation };
         Ok(MemoryConfig {
-            layout: MemoryLayout::Sharded(*scheme),
-            buffer: BufferType::L1,
-            shard: two.map(|shape| ShardSpec { grid, shape, orientation: *orientation }),
-            nd_shard: Some(nd_shard),
-            created_with_nd_shard_spec: is_nd,
+            layout: MemoryLayout::Sharded(scheme),
+            buffer: buffer.unwrap_or(BufferType::L1),
+            shard: two.filter(|_| !nd).map(of_two),
+            nd_shard: Some(NdShardSpec { shape: shard.clone(), grid: grid.clone(), orientation, strategy }),
+            created_with_nd_shard_spec: nd,
             per_core_allocation: false,
         })
     }
@@ -202,14 +163,16 @@ impl TensorSpec {
         let alignment = match (layout.layout, &layout.memory) {
             (PageLayout::Tile { shape, .. }, _) => vec![shape.height(), shape.width()],
             // Rows of a sharded tensor are rounded up to whole shards.
-            (PageLayout::RowMajor, Memory::Sharded { shard, .. }) => vec![shard.last().copied().unwrap_or(1)],
+            (PageLayout::RowMajor, Memory::Sharded(Sharded { shard, .. })) => {
+                vec![shard.last().copied().unwrap_or(1)]
+            }
             (PageLayout::RowMajor, _) => vec![1],
         };
         Ok(TensorSpec {
             shape: shape.to_vec(),
             format: layout.dtype,
             pages: layout.layout,
-            memory: MemoryConfig::of(&layout.memory)?,
+            memory: MemoryConfig::of(&layout.memory, layout.buffer_type)?,
             alignment,
         })
     }
@@ -248,8 +211,7 @@ impl TensorSpec {
                 return Err(Error::value("alignment", format!("{:?}", self.alignment), needed));
             }
         };
-        let ttnn = Ttnn { dtype: self.format, layout: self.pages, pad_value: None, memory };
-        let descriptor = Descriptor::Ttnn(ttnn);
+        let descriptor = Descriptor::Ttnn(Ttnn::new(self.format, self.pages).memory(memory));
         descriptor.validate()?;
         Ok(descriptor)
     }
@@ -260,12 +222,7 @@ impl TensorSpec {
         let (last, leading) = self.shape.split_last().unwrap_or((&1, &[]));
         let height = leading.iter().try_fold(1_u64, |n, &m| n.checked_mul(m)).ok_or_else(overflow)?;
         let width = last.checked_next_multiple_of(width).ok_or_else(overflow)?;
-        Ok(Memory::Sharded {
-            scheme: Scheme::Height,
-            grid: [1, 1],
-            shard: vec![height, width],
-            orientation: Orientation::RowMajor,
-        })
+        Ok(Memory::Sharded(Sharded::new(Scheme::Height, CoreRangeSet::grid(1, 1), vec![height, width])))
     }
 
     /// The layout of a shard in the file.
@@ -286,19 +243,20 @@ impl fmt::Display for MemoryConfig {
     /// For people, with the names that TTNN prints.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let layout = name_of(&MemoryLayout::ALL, &self.layout);
-        write!(f, "{layout} in {}", name_of(&BufferType::ALL, &self.buffer))?;
+        write!(f, "{layout} in {}", name_of(&BUFFERS, &self.buffer))?;
         let (shape, grid, orientation) = match (&self.shard, &self.nd_shard) {
             (Some(shard), _) => (shard.shape.to_vec(), &shard.grid, shard.orientation),
             (None, Some(shard)) => (shard.shape.clone(), &shard.grid, shard.orientation),
             (None, None) => return Ok(()),
         };
         write!(f, ", shard {shape:?}, cores")?;
-        for CoreRange { start: [x, y], end: [to_x, to_y] } in grid {
+        for range in grid.ranges() {
+            let (CoreRange { x, y, .. }, [to_x, to_y]) = (range, range.end());
             write!(f, " ({x}, {y}) to ({to_x}, {to_y})")?;
         }
         write!(f, ", {orientation}")?;
         match &self.nd_shard {
-            Some(shard) => write!(f, ", {}", name_of(&Strategy::ALL, &shard.strategy)),
+            Some(shard) => write!(f, ", {}", name_of(&STRATEGIES, &shard.strategy)),
             None => Ok(()),
         }
     }

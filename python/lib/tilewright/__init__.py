@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ._like import layout_of
 from ._names import is_element, long_name, name_of, numpy_dtype, short_name
 from ._tilewright import Error, Layout, __version__, describe
 from ._tilewright import Plan as _Plan
@@ -116,6 +117,10 @@ class Plan:
     def owner(self, buffer: int, byte: int) -> Owner:
         """What lies at a byte of a buffer."""
         return Owner(*self._plan.owner(buffer, byte))
+
+    def dci(self) -> str:
+        """The copy from a dense host array into a Spyre layout as torch-spyre's DataConversionInfo, in JSON."""
+        return self._plan.dci()
 
     @property
     def info(self) -> dict[str, Any]:
@@ -222,8 +227,9 @@ def _text(layout: Layout | str | None) -> str | None:
 
 def compile(
     src: Any,
-    dst: Layout | str | None,
+    dst: Layout | str | None = None,
     *,
+    like: Any = None,
     shape: Sequence[int] | None = None,
     dtype: Any = None,
     mesh: str | None = None,
@@ -237,7 +243,8 @@ def compile(
 ) -> Plan:
     """Compiles the conversion of a tensor from `src` to `dst`.
 
-    `src` is a layout, or an array like those to be converted. `dst` is a layout; None is a dense host array. `shape` and
+    `src` is a layout, or an array like those to be converted. `dst` is a layout; None is a dense host array, or what `like`
+    is laid out as: a tensor of ttnn, or its specification, whose topology is the `mesh` where none is given. `shape` and
     `dtype` are the tensor's, where neither `src` nor `dst` says them; of an array, `dtype` says what its bits are. With a
     `mesh` mapper the layout is what one device gets; a `device` places the cores of a metal layout. `pad_value` fills what
     no element reaches.
@@ -247,6 +254,11 @@ def compile(
     "deeptools"). Integers that do not fit are an error, or the nearest that do with `saturate`.
     """
     source: str | None
+    if like is not None:
+        if dst is not None:
+            raise Error(f"dst: given {dst} beside `like`, needed one of them")
+        dst, topology = layout_of(like)
+        mesh = mesh or topology
     if src is None or isinstance(src, (str, Layout)):
         source = _text(src)
         size = None if shape is None else tuple(shape)
