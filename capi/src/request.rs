@@ -11,7 +11,7 @@ use tilewright::family::tenstorrent::tile::{Element, TileShape};
 use tilewright::family::tenstorrent::ttnn::{
     CoreRangeSet, Interleaved, Memory, Orientation, PageLayout, Scheme, Sharded, Ttnn,
 };
-use tilewright::family::{Family, MAX_RANK, Placement, Tensor};
+use tilewright::family::{MAX_RANK, Placement, Tensor};
 use tilewright::layout::Layout;
 use tilewright::plan::{Isa, Options, Rounding, Sen169, Store};
 use tilewright::text;

@@ -293,6 +293,11 @@ fn what_the_file_cannot_hold() {
         let refused = TensorBin::new(&tensor, &ttnn(text), None).unwrap_err().to_string();
         assert!(refused.contains(mention), "{refused}");
     }
+    // 13 rows over 8 devices: ttnn refuses chunks of 2 and 1 too.
+    let uneven = "ShardTensorToMesh(mesh_shape=(2, 4), dim=0)".parse().unwrap();
+    let tensor = Tensor { shape: vec![13, 32], dtype: DType::F32 };
+    let layout = ttnn("ttnn(dtype=float32, layout=ROW_MAJOR)");
+    assert!(matches!(TensorBin::new(&tensor, &layout, Some(&uneven)), Err(Error::Value { .. })));
     let (mut file, _) = rows();
     file.shards[1].range.end += 1;
     let directory = tempfile::tempdir().unwrap();
