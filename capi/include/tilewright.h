@@ -144,6 +144,9 @@
 // A compiled conversion: immutable, usable from any thread, made by tw_plan_compile and freed by tw_plan_free.
 typedef struct tw_plan tw_plan;
 
+// An opened tensor file: immutable, usable from any thread, made by tw_tensorbin_open and freed by tw_tensorbin_free.
+typedef struct tw_tensorbin tw_tensorbin;
+
 // The outcome of a call. Positive: the content of the arguments is wrong. Negative: the call itself is. Numbers never
 // change their meaning; later versions may return new ones.
 typedef int32_t tw_status;
@@ -373,6 +376,26 @@ typedef struct tw_owner {
     uint64_t elements;
 } tw_owner;
 
+// What the header of a tensor file says.
+typedef struct tw_tensorbin_info {
+    // Set by the caller: `sizeof(tw_tensorbin_info)`.
+    uint32_t struct_size;
+    // Element type of the tensor: that of `format`, TW_F32 for a block float.
+    tw_format dtype;
+    // What the shards hold.
+    tw_format format;
+    // 1 if the file has all parts of the tensor, 0 if it is one of several.
+    uint32_t complete;
+    // Dimensions of the tensor.
+    uint64_t rank;
+    // Dimensions of the mesh.
+    uint64_t mesh_rank;
+    // Devices that have a shard in the file.
+    uint64_t shards;
+    // The byte of the file at which the shards begin.
+    uint64_t payload;
+} tw_tensorbin_info;
+
 // Done.
 #define TW_OK 0
 
@@ -430,7 +453,7 @@ typedef struct tw_owner {
 // The executor failed, or did not run every task exactly once. The destination is undefined.
 #define TW_EXECUTOR -6
 
-// The pointer is to something else than a plan.
+// The pointer is to something else than a plan, or than a file.
 #define TW_HANDLE -7
 
 // A defect of the library, which it survived. What was to be written is undefined.
@@ -585,6 +608,62 @@ tw_status tw_plan_owner(const struct tw_plan *plan,
 tw_status tw_plan_explain(const struct tw_plan *plan,
                           struct tw_text *text,
                           struct tw_text *message);
+
+// Opens a .tensorbin file of TTNN and checks its header against its length. The new handle goes to `file`, which must
+// be freed by tw_tensorbin_free; NULL goes there on failure.
+tw_status tw_tensorbin_open(struct tw_string path,
+                            struct tw_tensorbin **file,
+                            struct tw_text *message);
+
+// Closes a file that no call is using any more. NULL is allowed, and does nothing.
+tw_status tw_tensorbin_free(struct tw_tensorbin *file);
+
+// Writes what the header of a file says to `info`.
+tw_status tw_tensorbin_query(const struct tw_tensorbin *file,
+                             struct tw_tensorbin_info *info,
+                             struct tw_text *message);
+
+// Writes the shape of a tensor to `shape`: of that on the device at `device`, a place of `device_rank` numbers in the
+// mesh, or with 0 of them of the whole tensor. TW_SHORT if `capacity` numbers are too few.
+tw_status tw_tensorbin_shape(const struct tw_tensorbin *file,
+                             const uint64_t *device,
+                             size_t device_rank,
+                             uint64_t *shape,
+                             size_t capacity,
+                             struct tw_text *message);
+
+// Shard number `index` of a file: the place of its device in the mesh goes to `device`, and the bytes of the file that
+// hold it to `begin` and `length`. TW_SHORT if `capacity` numbers are too few for the place.
+tw_status tw_tensorbin_shard(const struct tw_tensorbin *file,
+                             uint64_t index,
+                             uint64_t *device,
+                             size_t capacity,
+                             uint64_t *begin,
+                             uint64_t *length,
+                             struct tw_text *message);
+
+// Reads a tensor into `destination`, all buffers of the layout one after another; with `layout` NULL it is a row-major
+// host array of the element type of tw_tensorbin_info. `device` is as for tw_tensorbin_shape: with 0 numbers a tensor on a mesh
+// is put together, which must be complete and have equal replicas. With `executor` NULL everything is done on the
+// calling thread. Memory for the bytes that are read is taken meanwhile.
+tw_status tw_tensorbin_read(const struct tw_tensorbin *file,
+                            const uint64_t *device,
+                            size_t device_rank,
+                            const struct tw_layout *layout,
+                            void *destination,
+                            size_t destination_length,
+                            const struct tw_executor *executor,
+                            struct tw_text *message);
+
+// Writes a tensor as a .tensorbin file, which appears under its name when it is complete. The destination of the
+// request is the layout of what one device gets: TTNN's, as struct or text, with a mesh or without. Its memory
+// configuration is recorded, and does not change the bytes.
+tw_status tw_tensorbin_save(struct tw_string path,
+                            const struct tw_request *request,
+                            const void *source,
+                            size_t source_length,
+                            const struct tw_executor *executor,
+                            struct tw_text *message);
 
 // Writes the copy from a host array into the plan's destination as torch-spyre's DataConversionInfo, in JSON. TW_VALUE
 // if the source is not a host array or the destination more than one buffer of plain elements; TW_SHORT if the text

@@ -196,6 +196,8 @@ unsafe impl Versioned for tw_spyre {}
 // SAFETY: as above.
 unsafe impl Versioned for tw_plan_info {}
 // SAFETY: as above.
+unsafe impl Versioned for tw_tensorbin_info {}
+// SAFETY: as above.
 unsafe impl Versioned for tw_executor {}
 
 /// A struct cannot have grown to more than this; what says so is not a size.

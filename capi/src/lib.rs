@@ -7,6 +7,7 @@
 mod border;
 mod executor;
 mod request;
+mod tensorbin;
 mod types;
 
 use std::ffi::{c_char, c_void};
@@ -19,6 +20,7 @@ use tilewright::family::loops::Dci;
 use tilewright::layout::{Layout, Owner};
 use tilewright::{Error, Plan};
 
+pub use tensorbin::*;
 pub use types::*;
 
 /// What a plan begins with, so that other memory is not taken for one.

@@ -4,12 +4,14 @@ use tilewright::dtype::{BlockFormat, DType, Format};
 use tilewright::family::Descriptor;
 use tilewright::family::host::strided::Memref;
 use tilewright::family::spyre::{Constructor, DataFormat, Explicit, SpyreLayout};
+use tilewright::family::tenstorrent::device::Device;
+use tilewright::family::tenstorrent::mesh::Mapper;
 use tilewright::family::tenstorrent::metal::{Fill, MetalConstructor};
 use tilewright::family::tenstorrent::tile::{Element, TileShape};
 use tilewright::family::tenstorrent::ttnn::{
     CoreRangeSet, Interleaved, Memory, Orientation, PageLayout, Scheme, Sharded, Ttnn,
 };
-use tilewright::family::{Family, MAX_RANK, Placement, Tensor};
+use tilewright::family::{MAX_RANK, Placement, Tensor};
 use tilewright::layout::Layout;
 use tilewright::plan::{Decoding, Isa, Options, Rounding, Sen169, Store};
 use tilewright::text;
@@ -28,19 +30,55 @@ pub(crate) struct Request {
     pub(crate) warnings: Vec<String>,
 }
 
+/// A layout as the caller says it.
+pub(crate) struct Described {
+    pub(crate) descriptor: Descriptor,
+    pub(crate) device: Option<Device>,
+    pub(crate) mesh: Option<Mapper>,
+    pub(crate) pad_value: Option<f64>,
+}
+
+/// The tensor of a request.
+///
+/// # Safety
+/// What the request points to is as the header says.
+unsafe fn tensor(request: &tw_request) -> Result<Tensor> {
+    let Format::Plain(dtype) = format("request->dtype", request.dtype)? else {
+        return Err(Failure::value("request->dtype", request.dtype, "TW_F64 to TW_BOOL"));
+    };
+    // SAFETY: as the header says, like every pointer of a struct below.
+    let shape = unsafe { bounded(request.shape, request.rank, MAX_RANK, "request->shape") }?.to_vec();
+    Ok(Tensor { shape, dtype })
+}
+
+/// Reads a request whose destination is not a layout yet.
+///
+/// # Safety
+/// As [`read`].
+pub(crate) unsafe fn described_both(
+    request: *const tw_request,
+) -> Result<(Tensor, Layout, Described, Options)> {
+    // SAFETY: as above.
+    let request = unsafe { versioned(request, "request") }?;
+    let mut warnings = Vec::new();
+    // SAFETY: as above.
+    unsafe {
+        let tensor = tensor(&request)?;
+        let (source, _) = layout(request.source, "source", &tensor, &mut warnings)?;
+        let destination = described(request.destination, "destination", &tensor, &mut warnings)?;
+        Ok((tensor, source, destination, options(&request)?))
+    }
+}
+
 /// Reads a request of the caller.
 ///
 /// # Safety
 /// Where not NULL, `request` and what it points to are as the header says.
 pub(crate) unsafe fn read(request: *const tw_request) -> Result<Request> {
-    // SAFETY: as the header says, like every pointer of a struct below.
+    // SAFETY: as the header says.
     let request = unsafe { versioned(request, "request") }?;
-    let Format::Plain(dtype) = format("request->dtype", request.dtype)? else {
-        return Err(Failure::value("request->dtype", request.dtype, "TW_F64 to TW_BOOL"));
-    };
     // SAFETY: as above.
-    let shape = unsafe { bounded(request.shape, request.rank, MAX_RANK, "request->shape") }?.to_vec();
-    let tensor = Tensor { shape, dtype };
+    let tensor = unsafe { tensor(&request) }?;
     let mut warnings = Vec::new();
     // SAFETY: as above.
     let (source, host) = unsafe { layout(request.source, "source", &tensor, &mut warnings) }?;
@@ -91,15 +129,32 @@ pub(crate) const ISA: [(u32, Isa); 4] =
 
 /// # Safety
 /// As [`read`].
-unsafe fn layout(
+pub(crate) unsafe fn layout(
     at: *const tw_layout,
     what: &str,
     tensor: &Tensor,
     warnings: &mut Vec<String>,
 ) -> Result<(Layout, Option<Memref>)> {
+    // SAFETY: passed on.
+    let Described { descriptor, device, mesh, pad_value } = unsafe { described(at, what, tensor, warnings) }?;
+    let placement =
+        Placement { device: device.as_ref(), mesh: mesh.as_ref(), pad_value, ..Placement::default() };
+    let layout = descriptor.layout(tensor, &placement)?;
+    let whole = placement.mesh.is_none();
+    Ok((layout, if let (Descriptor::Memref(host), true) = (descriptor, whole) { Some(host) } else { None }))
+}
+
+/// # Safety
+/// As [`read`].
+unsafe fn described(
+    at: *const tw_layout,
+    what: &str,
+    tensor: &Tensor,
+    warnings: &mut Vec<String>,
+) -> Result<Described> {
     if at.is_null() {
-        let layout = host(tensor).to_layout(tensor, &Placement::default())?;
-        return Ok((layout, Some(host(tensor))));
+        let descriptor = Descriptor::Memref(host(tensor));
+        return Ok(Described { descriptor, device: None, mesh: None, pad_value: None });
     }
     // SAFETY: as above.
     let given = unsafe { versioned(at, what) }?;
@@ -151,10 +206,7 @@ unsafe fn layout(
         // SAFETY: as above.
         unsafe { border::slice(given.pad_value, 1, &name("pad_value")) }?.first().copied()
     };
-    let placement = Placement { device: device.as_ref(), mesh: mesh.as_ref(), pad_value, ..Placement::default() };
-    let layout = descriptor.layout(tensor, &placement)?;
-    let whole = placement.mesh.is_none();
-    Ok((layout, if let (Descriptor::Memref(host), true) = (descriptor, whole) { Some(host) } else { None }))
+    Ok(Described { descriptor, device, mesh, pad_value })
 }
 
 /// A row-major host array.
@@ -304,6 +356,11 @@ const FORMATS: [(tw_format, Format); 29] = [
     (TW_MXINT4, Format::Block(BlockFormat::MxInt4)),
     (TW_MXINT2, Format::Block(BlockFormat::MxInt2)),
 ];
+
+/// The number of a format.
+pub(crate) fn code(format: Format) -> tw_format {
+    FORMATS.iter().find(|f| f.1 == format).map_or(0, |f| f.0)
+}
 
 fn format(what: &str, code: tw_format) -> Result<Format> {
     let format = FORMATS.iter().find(|f| f.0 == code).map(|f| f.1);

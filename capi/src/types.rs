@@ -47,7 +47,7 @@ pub const TW_OVERLAP: tw_status = -4;
 pub const TW_SHORT: tw_status = -5;
 /// The executor failed, or did not run every task exactly once. The destination is undefined.
 pub const TW_EXECUTOR: tw_status = -6;
-/// The pointer is to something else than a plan.
+/// The pointer is to something else than a plan, or than a file.
 pub const TW_HANDLE: tw_status = -7;
 /// A defect of the library, which it survived. What was to be written is undefined.
 pub const TW_INTERNAL: tw_status = -8;
@@ -370,6 +370,28 @@ pub struct tw_plan_info {
     pub nests: u64,
     /// Dimensions of the tensor.
     pub rank: u64,
+}
+
+/// What the header of a tensor file says.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tw_tensorbin_info {
+    /// Set by the caller: `sizeof(tw_tensorbin_info)`.
+    pub struct_size: u32,
+    /// Element type of the tensor: that of `format`, TW_F32 for a block float.
+    pub dtype: tw_format,
+    /// What the shards hold.
+    pub format: tw_format,
+    /// 1 if the file has all parts of the tensor, 0 if it is one of several.
+    pub complete: u32,
+    /// Dimensions of the tensor.
+    pub rank: u64,
+    /// Dimensions of the mesh.
+    pub mesh_rank: u64,
+    /// Devices that have a shard in the file.
+    pub shards: u64,
+    /// The byte of the file at which the shards begin.
+    pub payload: u64,
 }
 
 /// Where an element lies.

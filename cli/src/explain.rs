@@ -10,16 +10,17 @@ use super::engine::{Choices, Job, Texts};
 use super::failure::Result;
 use super::hardware::{Hardware, shown};
 use super::streams::{print, warn};
+use super::tensorbin;
 
 /// How many buffers and nests are shown one by one.
 const SHOWN: usize = 8;
 
 pub(crate) fn run(args: &ExplainArgs, isa: Isa) -> Result<()> {
-    let texts = Texts::read(
-        &args.tensor.read(Some(&args.layouts), args.from.as_deref())?,
-        &args.layouts,
-        args.from.as_deref(),
-    )?;
+    if let Some(file) = &args.file {
+        return tensorbin::explain(file, args.json);
+    }
+    let tensor = args.tensor.read(Some(&args.layouts), args.from.as_deref())?;
+    let texts = Texts::read(&tensor, &args.layouts, args.from.as_deref())?;
     warn(&texts.warnings);
     let choices = Choices { order: Order::RowMajor, pad_value: None, numbers: NumberArgs::default(), isa };
     let job = Job::prepare(texts, &choices)?;

@@ -12,6 +12,7 @@ and numbers beyond 64 bits, raise `TypeError` and `OverflowError`. What an array
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from ._like import layout_of
 from ._names import is_element, long_name, name_of, numpy_dtype, short_name
 from ._tilewright import Error, Layout, __version__, describe
 from ._tilewright import Plan as _Plan
+from ._tilewright import TensorBin as _TensorBin
 
 __all__ = [
     "Error",
@@ -31,7 +33,9 @@ __all__ = [
     "compile",
     "convert",
     "explain",
+    "load_tensorbin",
     "locate",
+    "save_tensorbin",
     "shard",
     "stickify",
     "tilize",
@@ -447,3 +451,68 @@ def unshard(
 ) -> Any:
     """The tensor of `shape` and type `dtype` of which devices hold the bytes `x`, each in the layout `source`."""
     return _compiled(tuple(shape), short_name(dtype), _text(source), None, mapper)(x, out, threads)
+
+
+def load_tensorbin(
+    path: str | PathLike[str],
+    *,
+    device: Sequence[int] | None = None,
+    per_device: bool = False,
+    dtype: Any = None,
+    threads: int | None = None,
+) -> Any:
+    """The tensor of a `.tensorbin` file of TTNN, as a numpy array.
+
+    A tensor on a mesh is put together as the file says it was handed out; the file must have all of it then, and replicas
+    must be equal. `device` is the place of one device in the mesh, whose tensor alone is read; with `per_device` the result
+    is a dict of the arrays of all devices that the file has, by their places. `dtype` is the result's element type; default:
+    that of the file, or float32 where that is a block float.
+    """
+    file = _TensorBin.open(path)
+    if per_device:
+        if device is not None:
+            raise Error(f"device: given {device} with per_device, needed one of the two")
+        return {tuple(at): _loaded(file, at, dtype, threads) for at in file.devices}
+    return _loaded(file, device, dtype, threads)
+
+
+def _loaded(file: _TensorBin, device: Sequence[int] | None, dtype: Any, threads: int | None) -> Any:
+    shape, own, stored, mapper = file.stored(device)
+    room = np.empty(file.size(device), np.uint8)
+    file.read(device, room)
+    name = own if dtype is None else short_name(dtype)
+    return _compiled(tuple(shape), name, stored, None, mapper)(room, None, threads)
+
+
+def save_tensorbin(
+    path: str | PathLike[str],
+    x: Any,
+    layout: Layout | str,
+    mesh: str | None = None,
+    *,
+    devices: range | None = None,
+    source_dtype: Any = None,
+    pad_value: float | None = None,
+    rounding: str = "host",
+    search: bool = False,
+    saturate: bool = False,
+    threads: int | None = None,
+) -> None:
+    """Writes an array as a `.tensorbin` file, which `ttnn.load_tensor` reads.
+
+    `layout` is a `ttnn(..)` text. A memory configuration in it is recorded, and does not change the bytes. With a `mesh`
+    mapper it is the layout of what one device gets, and `devices` are those of the mesh, counted row-major, whose shards the
+    file holds (default: all). The other arguments are those of `convert`.
+
+    The file appears under its name when it is complete.
+    """
+    size, name = _described(x, source_dtype)
+    if devices is not None and devices.step != 1:
+        raise Error(f"devices: given {devices}, needed a range with step 1")
+    some = None if devices is None else (devices.start, devices.stop)
+    file = _TensorBin.describe(size, name, str(layout), mesh, some)
+    _, _, stored, mapper = file.stored(None)
+    plan = _compiled(
+        size, name, None, stored, mapper, None, _exact(pad_value), rounding, search, saturate=saturate
+    )
+    file.write(path, plan(x, None, threads))

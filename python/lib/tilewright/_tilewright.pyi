@@ -1,7 +1,8 @@
 from collections.abc import Sequence
+from os import PathLike
 from typing import Any, TypedDict, final, type_check_only
 
-__all__ = ["Error", "Layout", "Plan", "__version__", "describe", "main"]
+__all__ = ["Error", "Layout", "Plan", "TensorBin", "__version__", "describe", "main"]
 
 __version__: str
 
@@ -73,6 +74,38 @@ class Plan:
     def chunk_alignment(self) -> int: ...
     @property
     def host_array(self) -> tuple[list[int], str, list[int] | None, int] | None: ...
+
+@type_check_only
+class FileInfo(TypedDict):
+    to: str
+    dtype: str
+    device_shape: list[int]
+    memory: str
+    alignment: list[int]
+    mesh_shape: list[int]
+    payload_offset: int
+    stored_copies: int
+
+@final
+class TensorBin:
+    @staticmethod
+    def open(path: str | PathLike[str]) -> TensorBin: ...
+    @staticmethod
+    def describe(
+        shape: Sequence[int],
+        dtype: str,
+        layout: str,
+        mesh: str | None,
+        devices: tuple[int, int] | None,
+    ) -> TensorBin: ...
+    def stored(self, device: Sequence[int] | None) -> tuple[list[int], str, str, str | None]: ...
+    def size(self, device: Sequence[int] | None) -> int: ...
+    def read(self, device: Sequence[int] | None, out: Any) -> None: ...
+    def write(self, path: str | PathLike[str], x: Any) -> None: ...
+    @property
+    def devices(self) -> list[list[int]]: ...
+    @property
+    def info(self) -> FileInfo: ...
 
 def describe(x: Any) -> tuple[list[int], str | None]: ...
 def main(arguments: Sequence[str]) -> int: ...
