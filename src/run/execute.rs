@@ -61,7 +61,7 @@ impl Plan {
             return Err(Error::Length { what: "destination", given, needed });
         }
         if len <= SMALL || executor.threads() <= 1 {
-            self.outcome(self.run(source, 0, destination))?;
+            self.outcome(self.run(source, 0, 0, destination))?;
             return Ok(written(destination));
         }
         let range = self.task_bytes(len / (executor.threads() * TASKS_PER_THREAD));
@@ -69,7 +69,7 @@ impl Plan {
         let first = Mutex::new(None);
         executor.run(split.tasks(), &|task| {
             if let Some((begin, out)) = split.take(task)
-                && let Some(misfit) = self.run(source, begin, out)
+                && let Some(misfit) = self.run(source, 0, begin, out)
             {
                 let mut first = first.lock().unwrap_or_else(PoisonError::into_inner);
                 *first = Misfit::earlier(*first, misfit);
@@ -111,12 +111,31 @@ impl Plan {
     ) -> Result<&'d mut [u8]> {
         self.check_source(source)?;
         self.check_chunk(&range)?;
-        if out.len() != range.len() {
-            let (given, needed) = (out.len() as u64, range.len() as u64);
-            return Err(Error::Length { what: "chunk", given, needed });
-        }
-        self.outcome(self.run(source, range.start, out))?;
+        check_chunk_length(&range, out.len())?;
+        self.outcome(self.run(source, 0, range.start, out))?;
         Ok(written(out))
+    }
+
+    /// [`Plan::execute_chunk`] from a part of the source: `window` is its bytes from byte `window_begin` on, and holds
+    /// at least those that [`Plan::source_window`] names for the range. So a source need not be in memory whole.
+    ///
+    /// # Errors
+    /// [`Error::Value`] where the window does not hold these bytes; and as [`Plan::execute_chunk`].
+    pub fn execute_chunk_from_window(
+        &self,
+        window: &[u8],
+        window_begin: usize,
+        range: Range<usize>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let needed = self.source_window(range.clone())?;
+        check_chunk_length(&range, out.len())?;
+        let given = window_begin..window_begin.saturating_add(window.len());
+        if !needed.is_empty() && (needed.start < given.start || needed.end > given.end) {
+            let needed = format!("bytes {needed:?}");
+            return Err(Error::value("source window", format!("bytes {given:?}"), needed));
+        }
+        self.outcome(self.run(window, window_begin, range.start, writable(out)))
     }
 
     /// An error unless the range is one that can be produced alone.
@@ -156,13 +175,26 @@ impl Plan {
         misfit.map_or(Ok(()), |misfit| Err(misfit.error(self.op)))
     }
 
-    /// Writes the bytes of the destination from `begin` on that `out` has room for; the first value of them that
-    /// does not fit.
-    fn run(&self, source: &[u8], begin: usize, out: &mut [MaybeUninit<u8>]) -> Option<Misfit> {
-        let misfit = Job::new(self, source, out).run(begin);
+    /// Writes the bytes of the destination from `begin` on that `out` has room for, reading the source from
+    /// `source_begin` on; the first value of them that does not fit.
+    fn run(
+        &self,
+        source: &[u8],
+        source_begin: usize,
+        begin: usize,
+        out: &mut [MaybeUninit<u8>],
+    ) -> Option<Misfit> {
+        let misfit = Job::new(self, source, source_begin, out).run(begin);
         if self.streams {
             self.kernels.fence();
         }
         misfit
     }
+}
+
+fn check_chunk_length(range: &Range<usize>, given: usize) -> Result<()> {
+    if given != range.len() {
+        return Err(Error::Length { what: "chunk", given: given as u64, needed: range.len() as u64 });
+    }
+    Ok(())
 }

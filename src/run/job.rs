@@ -12,6 +12,8 @@ use crate::plan::{MAX_LOOPS, Misfit, Plan};
 pub(super) struct Job<'a> {
     pub(super) plan: &'a Plan,
     pub(super) source: &'a [u8],
+    /// The byte of the source at which `source` begins.
+    pub(super) source_begin: i64,
     pub(super) out: &'a mut [MaybeUninit<u8>],
     /// What is assembled before it is written.
     pub(super) block: Option<Block>,
@@ -19,8 +21,15 @@ pub(super) struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    pub(super) fn new(plan: &'a Plan, source: &'a [u8], out: &'a mut [MaybeUninit<u8>]) -> Job<'a> {
-        Job { plan, source, out, block: None, carry: Carry::default() }
+    /// `source` is the bytes of the source from `source_begin` on that are read.
+    pub(super) fn new(
+        plan: &'a Plan,
+        source: &'a [u8],
+        source_begin: usize,
+        out: &'a mut [MaybeUninit<u8>],
+    ) -> Job<'a> {
+        let source_begin = source_begin as i64;
+        Job { plan, source, source_begin, out, block: None, carry: Carry::default() }
     }
 
     /// Writes all of `out`, which begins at byte `begin` of the destination; the first value that does not fit.
@@ -45,6 +54,8 @@ impl<'a> Job<'a> {
         let mut turn = [0_u64; MAX_LOOPS];
         let mut size = [1_u64; MAX_LOOPS];
         let mut at = view.at;
+        // Bytes of an address are counted from where its unit begins, so this moves all of them.
+        at[1] -= self.source_begin;
         let mut calls: Option<Calls<'_>> = None;
         let mut assembly: Option<Assembly<'_>> = None;
         loop {

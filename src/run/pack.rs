@@ -21,11 +21,12 @@ impl Job<'_> {
     ) {
         let plan = self.plan;
         let (Some(codec), Op::Convert(number, _)) = (plan.dst.codec, plan.op) else { return };
+        let source_begin = self.source_begin;
         let moved = |part: &Gather| {
-            part.moves
-                .iter()
-                .zip(turn)
-                .fold(part.src, |at, (step, &turn)| std::array::from_fn(|k| at[k] + step[k] * turn as i64))
+            let [unit, byte, slot] = part.src;
+            part.moves.iter().zip(turn).fold([unit, byte - source_begin, slot], |at, (step, &turn)| {
+                std::array::from_fn(|k| at[k] + step[k] * turn as i64)
+            })
         };
         let row = nest.walk.tiles;
         if let (Some(tile), [part]) = (nest.in_place, parts) {
