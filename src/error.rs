@@ -119,6 +119,20 @@ pub enum Error {
         /// What the system or the format reader said.
         what: String,
     },
+    /// Staging that was cancelled, ran out of time, or was let down by its sink or its threads.
+    #[error(
+        "staging stopped: {what} ({submitted} slots submitted, {completed} completed, {in_flight} still in flight)"
+    )]
+    Staging {
+        /// Why it stopped.
+        what: String,
+        /// Slots handed to the sink.
+        submitted: u64,
+        /// Slots that came back.
+        completed: u64,
+        /// Slots that did not come back in time; the sink still owns them.
+        in_flight: u64,
+    },
 }
 
 impl Error {
@@ -137,6 +151,7 @@ impl Error {
             Error::Isa { .. } => 10,
             Error::Unverified { .. } => 11,
             Error::Io { .. } => 12,
+            Error::Staging { .. } => 13,
         }
     }
 

@@ -8,6 +8,7 @@ pub mod family;
 pub mod layout;
 pub mod plan;
 pub mod run;
+pub mod stage;
 pub mod text;
 
 pub use cache::{Endpoint, PlanCache, Request};

@@ -189,6 +189,11 @@ impl Plan {
         self.dst.space.total_bytes() as usize
     }
 
+    /// Buffers of the destination, which are equal in size and lie one after another.
+    pub fn destination_buffers(&self) -> usize {
+        self.dst.space.buffers as usize
+    }
+
     /// Bytes of the smallest destination range that can be produced alone: chunks begin and end at multiples.
     pub fn chunk_alignment(&self) -> usize {
         let (block_bytes, pitch) = (self.dst.block_bytes, self.dst.space.pitch_bytes as usize);

@@ -114,7 +114,10 @@ mod tests {
             plan.execute_chunk_from_window(bytes, begin, range.clone(), &mut alone).unwrap();
             assert_eq!(alone, whole, "{range:?} from {window:?} alone");
             if !bytes.is_empty() {
-                assert!(plan.execute_chunk_from_window(&bytes[1..], begin + 1, range.clone(), &mut alone).is_err());
+                assert!(
+                    plan.execute_chunk_from_window(&bytes[1..], begin + 1, range.clone(), &mut alone)
+                        .is_err()
+                );
                 let short = &bytes[..bytes.len() - 1];
                 assert!(plan.execute_chunk_from_window(short, begin, range.clone(), &mut alone).is_err());
             }
