@@ -114,13 +114,13 @@ impl Cuda {
         let mut library = Err(none("no name to look for".into()));
         for name in names {
             // SAFETY: loading the driver runs its initialisers, which any program that uses CUDA runs.
-            library = unsafe { Library::new(*name) }.map_err(|e| none(e.to_string()));
+            library = unsafe { Library::new(*name) }.map_err(|e| none(told(&e)));
             if library.is_ok() {
                 break;
             }
         }
         // SAFETY: it was loaded by the driver's name.
-        let driver = unsafe { Driver::of(library?) }.map_err(|e| none(e.to_string()))?;
+        let driver = unsafe { Driver::of(library?) }.map_err(|e| none(told(&e)))?;
         let number =
             i32::try_from(device).map_err(|_| Error::value("CUDA device", device, "less than 2^31"))?;
         let (mut handle, mut context) = (0, std::ptr::null_mut());
@@ -168,6 +168,14 @@ impl Drop for Context {
 impl fmt::Debug for Cuda {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cuda").field("device", &self.inner.device).finish_non_exhaustive()
+    }
+}
+
+/// The loader's error with what the system said, which it keeps to itself else.
+fn told(error: &libloading::Error) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
     }
 }
 

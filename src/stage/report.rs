@@ -33,7 +33,7 @@ pub struct Report {
     pub converting: Duration,
     /// Waiting for a window of the source to be read.
     pub waiting_for_source: Duration,
-    /// Waiting for the sink to give slots back.
+    /// Inside of [`super::Sink::poll`] and [`super::Sink::wait`]: waiting for the sink to give slots back.
     pub waiting_for_sink: Duration,
     /// Inside of [`super::Sink::submit`].
     pub submitting: Duration,

@@ -38,11 +38,9 @@ impl SlotAllocator for Vec<Box<dyn SlotMemory>> {
     fn allocate(&mut self, bytes: usize) -> Result<Box<dyn SlotMemory>> {
         let memory = self.pop();
         let given = memory.as_ref().map_or(0, |m| m.len());
-        memory.filter(|m| m.len() >= bytes).ok_or_else(|| Error::Length {
-            what: "memory given for a slot",
-            given: given as u64,
-            needed: bytes as u64,
-        })
+        let missing =
+            Error::Length { what: "memory given for a slot", given: given as u64, needed: bytes as u64 };
+        memory.filter(|m| m.len() >= bytes).ok_or(missing)
     }
 }
 

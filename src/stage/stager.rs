@@ -266,9 +266,7 @@ impl Run<'_, '_> {
     fn pump(&mut self) -> Result<()> {
         for pieces in &self.schedule.slots {
             self.settings.check_cancelled()?;
-            while let Some(completion) = self.sink.poll() {
-                self.take_back(completion)?;
-            }
+            self.poll()?;
             let mut slot = self.free_slot()?;
             if let Err(error) =
                 self.fill(&mut slot, pieces.clone()).and_then(|()| self.settings.check_cancelled())
@@ -281,6 +279,17 @@ impl Run<'_, '_> {
         while self.in_flight > 0 {
             self.wait()?;
         }
+        Ok(())
+    }
+
+    /// Takes back what has arrived.
+    fn poll(&mut self) -> Result<()> {
+        let clock = self.settings.clock;
+        let started = clock.now();
+        while let Some(completion) = self.sink.poll() {
+            self.take_back(completion)?;
+        }
+        self.ring.report.waiting_for_sink += clock.now().saturating_sub(started);
         Ok(())
     }
 
