@@ -84,6 +84,11 @@ fn wrong_executors_are_statuses() {
 }
 
 #[test]
+fn stagers_stage() {
+    check("tests/stager.c", Link::Static);
+}
+
+#[test]
 fn the_wrapper_wraps() {
     check("tests/wrapper.cpp", Link::Static);
 }
