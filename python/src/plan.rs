@@ -271,7 +271,7 @@ impl Plan {
     }
 
     /// The plan that reads an array: as the tensor, with whatever strides, or as the raw bytes of the source's buffers.
-    fn plan_for(&self, py: Python<'_>, x: &Memory<'_>) -> PyResult<Arc<tilewright::Plan>> {
+    pub(crate) fn plan_for(&self, py: Python<'_>, x: &Memory<'_>) -> PyResult<Arc<tilewright::Plan>> {
         let Tensor { shape, dtype } = &self.tensor;
         if self.from_host && x.shape() == shape && x.element().carries(*dtype) {
             let strides = x.strides().ok_or_else(|| {

@@ -1,7 +1,7 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypedDict, final, type_check_only
 
-__all__ = ["Error", "Layout", "Plan", "__version__", "describe", "main"]
+__all__ = ["Error", "Layout", "Plan", "__version__", "describe", "main", "stage"]
 
 __version__: str
 
@@ -75,3 +75,10 @@ class Plan:
 
 def describe(x: Any) -> tuple[list[int], str | None]: ...
 def main(arguments: Sequence[str]) -> int: ...
+
+def stage(
+    slots: Sequence[Any],
+    transfers: Sequence[tuple[Plan, Any]],
+    sink: Callable[[int, int, int, int, int], object],
+    threads: int | None = None,
+) -> tuple[int, int, float, float, float]: ...
