@@ -254,7 +254,7 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Isa, Rounding, Sen169, Store};
+    use crate::plan::{Decoding, Isa, Rounding, Sen169, Store};
 
     const TILES: &str = "ttnn(dtype=float32, layout=TILE)";
 
@@ -328,7 +328,9 @@ mod tests {
             on(Some(turned.as_str())),
             options(Options { rounding: Rounding::Device, ..none }),
             options(Options { search: true, ..none }),
-            options(Options { compat_unpack: true, ..none }),
+            options(Options { rounding: Rounding::DeviceOp, ..none }),
+            options(Options { compat_unpack: Decoding::Host, ..none }),
+            options(Options { compat_unpack: Decoding::Device, ..none }),
             options(Options { sen169: Sen169::Deeptools, ..none }),
             options(Options { saturate: true, ..none }),
             options(Options { store: Store::Streamed, ..none }),

@@ -74,6 +74,9 @@
 // `tw_request.rounding`: block floats cut off.
 #define TW_ROUND_TRUNCATE 2
 
+// `tw_request.rounding`: block floats as the device's packer makes them by default, which rounds twice.
+#define TW_ROUND_DEVICE_OP 3
+
 // `tw_request.flags`: block floats also try the next lower shared exponent and keep the better one.
 #define TW_SEARCH 1
 
@@ -85,6 +88,9 @@
 
 // `tw_request.flags`: integers that do not fit become the nearest that does, instead of TW_OUT_OF_RANGE.
 #define TW_SATURATE 8
+
+// `tw_request.flags`: block floats decode as the device's unpacker does; not together with TW_COMPAT_UNPACK.
+#define TW_COMPAT_UNPACK_DEVICE 16
 
 // `tw_request.store`: past the caches where the destination is too large to stay in them.
 #define TW_STORE_AUTO 0
@@ -285,9 +291,9 @@ typedef struct tw_request {
     const struct tw_layout *source;
     // Where it goes; NULL: a row-major host array.
     const struct tw_layout *destination;
-    // TW_ROUND_HOST to TW_ROUND_TRUNCATE.
+    // TW_ROUND_HOST to TW_ROUND_DEVICE_OP.
     uint32_t rounding;
-    // TW_SEARCH, TW_COMPAT_UNPACK, TW_SEN169_DEEPTOOLS and TW_SATURATE, or-ed.
+    // TW_SEARCH, TW_COMPAT_UNPACK, TW_SEN169_DEEPTOOLS, TW_SATURATE and TW_COMPAT_UNPACK_DEVICE, or-ed.
     uint32_t flags;
     // TW_ISA_BEST to TW_ISA_V4.
     uint32_t isa;

@@ -9,7 +9,7 @@ use tilewright::family::tenstorrent::tile::{Element, TileShape};
 use tilewright::family::tenstorrent::ttnn::{Memory, Orientation, PageLayout, Scheme, Ttnn};
 use tilewright::family::{MAX_RANK, Placement, Tensor};
 use tilewright::layout::Layout;
-use tilewright::plan::{Isa, Options, Rounding, Sen169, Store};
+use tilewright::plan::{Decoding, Isa, Options, Rounding, Sen169, Store};
 use tilewright::text;
 
 use crate::border::{self, Failure, Result, bounded, versioned};
@@ -50,7 +50,7 @@ pub(crate) unsafe fn read(request: *const tw_request) -> Result<Request> {
 
 fn options(request: &tw_request) -> Result<Options> {
     let flags = request.flags;
-    let known = TW_SEARCH | TW_COMPAT_UNPACK | TW_SEN169_DEEPTOOLS | TW_SATURATE;
+    let known = TW_SEARCH | TW_COMPAT_UNPACK | TW_SEN169_DEEPTOOLS | TW_SATURATE | TW_COMPAT_UNPACK_DEVICE;
     if flags & !known != 0 {
         return Err(Failure::value("request->flags", flags, format!("bits of {known}")));
     }
@@ -67,11 +67,19 @@ fn options(request: &tw_request) -> Result<Options> {
         rounding: pick(
             "request->rounding",
             request.rounding,
-            [Rounding::Host, Rounding::Device, Rounding::Truncate],
+            [Rounding::Host, Rounding::Device, Rounding::Truncate, Rounding::DeviceOp],
         )?,
         search: flags & TW_SEARCH != 0,
         saturate: flags & TW_SATURATE != 0,
-        compat_unpack: flags & TW_COMPAT_UNPACK != 0,
+        compat_unpack: match (flags & TW_COMPAT_UNPACK != 0, flags & TW_COMPAT_UNPACK_DEVICE != 0) {
+            (false, false) => Decoding::Exact,
+            (true, false) => Decoding::Host,
+            (false, true) => Decoding::Device,
+            (true, true) => {
+                let needed = "TW_COMPAT_UNPACK or TW_COMPAT_UNPACK_DEVICE, not both";
+                return Err(Failure::value("request->flags", flags, needed));
+            }
+        },
         sen169: if flags & TW_SEN169_DEEPTOOLS != 0 { Sen169::Deeptools } else { Sen169::Nearest },
         store: pick("request->store", request.store, [Store::Auto, Store::Cached, Store::Streamed])?,
         isa,

@@ -127,6 +127,8 @@ pub const TW_ROUND_HOST: u32 = 0;
 pub const TW_ROUND_DEVICE: u32 = 1;
 /// `tw_request.rounding`: block floats cut off.
 pub const TW_ROUND_TRUNCATE: u32 = 2;
+/// `tw_request.rounding`: block floats as the device's packer makes them by default, which rounds twice.
+pub const TW_ROUND_DEVICE_OP: u32 = 3;
 
 /// `tw_request.flags`: block floats also try the next lower shared exponent and keep the better one.
 pub const TW_SEARCH: u32 = 1;
@@ -136,6 +138,8 @@ pub const TW_COMPAT_UNPACK: u32 = 2;
 pub const TW_SEN169_DEEPTOOLS: u32 = 4;
 /// `tw_request.flags`: integers that do not fit become the nearest that does, instead of TW_OUT_OF_RANGE.
 pub const TW_SATURATE: u32 = 8;
+/// `tw_request.flags`: block floats decode as the device's unpacker does; not together with TW_COMPAT_UNPACK.
+pub const TW_COMPAT_UNPACK_DEVICE: u32 = 16;
 
 /// `tw_request.store`: past the caches where the destination is too large to stay in them.
 pub const TW_STORE_AUTO: u32 = 0;
@@ -328,9 +332,9 @@ pub struct tw_request {
     pub source: *const tw_layout,
     /// Where it goes; NULL: a row-major host array.
     pub destination: *const tw_layout,
-    /// TW_ROUND_HOST to TW_ROUND_TRUNCATE.
+    /// TW_ROUND_HOST to TW_ROUND_DEVICE_OP.
     pub rounding: u32,
-    /// TW_SEARCH, TW_COMPAT_UNPACK, TW_SEN169_DEEPTOOLS and TW_SATURATE, or-ed.
+    /// TW_SEARCH, TW_COMPAT_UNPACK, TW_SEN169_DEEPTOOLS, TW_SATURATE and TW_COMPAT_UNPACK_DEVICE, or-ed.
     pub flags: u32,
     /// TW_ISA_BEST to TW_ISA_V4.
     pub isa: u32,

@@ -75,9 +75,9 @@ static void requests(void) {
     FIELD(TW_VALUE, rank, 65);
     FIELD(TW_VALUE, rank, SIZE_MAX);
     FIELD(TW_MISALIGNED, source, ODD(const tw_layout, &tiles));
-    FIELD(TW_VALUE, rounding, 3);
+    FIELD(TW_VALUE, rounding, 4);
     FIELD(TW_VALUE, rounding, UINT32_MAX);
-    FIELD(TW_VALUE, flags, 16);
+    FIELD(TW_VALUE, flags, 32);
     FIELD(TW_VALUE, isa, 5);
     FIELD(TW_VALUE, store, 3);
     const uint64_t huge[] = {UINT64_MAX, UINT64_MAX};

@@ -95,9 +95,9 @@ pub(crate) struct NumberArgs {
     /// Let bfloat8_b and bfloat4_b take the lower exponent where that errs less
     #[arg(long)]
     pub(crate) search: bool,
-    /// Decode block floats as ttnn's host code does, errors included
-    #[arg(long)]
-    pub(crate) compat_unpack: bool,
+    /// Decode block floats as ttnn's host code does, errors included, or as the device does
+    #[arg(long, value_enum, value_name = "WHOSE", num_args = 0..=1, require_equals = true, default_missing_value = "host")]
+    pub(crate) compat_unpack: Option<Compat>,
     /// How SEN169_FP16 is encoded
     #[arg(long, value_enum, default_value_t)]
     pub(crate) codec: Codec,
@@ -192,10 +192,20 @@ pub(crate) enum Rounding {
     /// As ttnn's host packer: to nearest, ties to even
     #[default]
     Host,
-    /// As the device's packer: to 7 bits, ties away from zero, then cut
+    /// As the device's packer in a typecast: to 7 bits, ties away from zero, then cut
     Device,
+    /// As the device's packer by default: first to 6 fraction bits, then as in a typecast
+    DeviceOp,
     /// Cut
     Truncate,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Compat {
+    /// As ttnn's host code
+    Host,
+    /// As the device's unpacker
+    Device,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]

@@ -14,7 +14,7 @@ use tilewright::text;
 use tilewright::{DType, Error, Format, Layout, Options, Plan};
 use tilewright_files::{Order, byte_len};
 
-use super::arguments::{self, Codec, LayoutArgs, NumberArgs, Rounding};
+use super::arguments::{self, Codec, Compat, LayoutArgs, NumberArgs, Rounding};
 use super::failure::{Failure, Result};
 
 /// What the texts of a command say about a tensor.
@@ -137,10 +137,15 @@ impl Job {
             rounding: match rounding {
                 Rounding::Host => kernels::Rounding::Host,
                 Rounding::Device => kernels::Rounding::Device,
+                Rounding::DeviceOp => kernels::Rounding::DeviceOp,
                 Rounding::Truncate => kernels::Rounding::Truncate,
             },
             search,
-            compat_unpack,
+            compat_unpack: match compat_unpack {
+                None => kernels::Decoding::Exact,
+                Some(Compat::Host) => kernels::Decoding::Host,
+                Some(Compat::Device) => kernels::Decoding::Device,
+            },
             saturate,
             sen169: match codec {
                 Codec::Nearest => Sen169::Nearest,

@@ -1,31 +1,31 @@
 //! Data-movement and number-format kernels of tilewright, one table per instruction set.
-mod bfp;
-pub mod block;
-mod cast;
-mod convert;
-mod copy;
-mod dispatch;
-mod fill;
-mod isa;
-mod lane;
-mod mem;
-mod mx;
-pub mod number;
-mod pack;
-mod scalar;
-mod stream;
-pub mod tile;
-mod transpose;
-mod unpack;
-mod window;
+//!
+//! The crate is built in layers, and each uses only those below it:
+//!
+//! | folder | what it is |
+//! |---|---|
+//! | `api` | the tables, how a level gets its own, and the calls that check their arguments |
+//! | `moves` | kernels over strided windows: copy, transpose, fill, convert, cast |
+//! | `vectors` | arithmetic on fixed arrays, and the packing and unpacking of tiles made of it |
+//! | [`formats`] | what codes mean: the scalar rules, group sizes and roundings |
+//! | `memory` | bounds, loads, stores and prefetches; stores that bypass the caches |
+//!
+//! A kernel never allocates, and touches no byte that its arguments do not name.
+#![deny(unsafe_code)]
 
-pub use block::{BlockCodec, BlockFormat, BlockOptions, CodecError, Rounding};
-pub use cast::{Cast, Integer};
-pub use dispatch::Kernels;
-pub use isa::Isa;
-pub use number::Number;
-pub use pack::PackArgs;
-pub use stream::Segment;
-pub use tile::TileShape;
-pub use unpack::UnpackArgs;
-pub use window::{Around, Caching, MAX_AROUND, Window};
+#[allow(unsafe_code)]
+mod api;
+pub mod formats;
+#[allow(unsafe_code)]
+mod memory;
+mod moves;
+mod vectors;
+
+pub use api::{Isa, Kernels};
+pub use formats::{
+    BlockCodec, BlockFormat, BlockOptions, Cast, CodecError, Decoding, Integer, Number, Rounding, TileShape,
+};
+pub use memory::{Destination, MAX_OUTER_LOOPS, OuterLoop, Window};
+pub use moves::segments::Segment;
+pub use vectors::pack::PackArgs;
+pub use vectors::unpack::UnpackArgs;

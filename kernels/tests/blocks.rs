@@ -2,7 +2,8 @@
 
 use std::mem::MaybeUninit;
 use tilewright_kernels::{
-    BlockCodec, BlockFormat, BlockOptions, Isa, Kernels, Number, PackArgs, Rounding, TileShape, UnpackArgs,
+    BlockCodec, BlockFormat, BlockOptions, Decoding, Isa, Kernels, Number, PackArgs, Rounding, TileShape,
+    UnpackArgs,
 };
 
 fn codec(format: BlockFormat, options: BlockOptions) -> BlockCodec {
@@ -82,6 +83,7 @@ fn oracle(x: &[f32], m: u32, rounding: Rounding) -> (u8, Vec<u8>) {
                 ((aligned / 2f64.powi(17)).round().min(127.0) / 2f64.powi(7 - m as i32)).trunc()
             }
             Rounding::Truncate => (aligned / 2f64.powi(24 - m as i32)).trunc(),
+            other => panic!("{other:?} has tests of its own"),
         };
         let magnitude = magnitude.min(2f64.powi(m as i32) - 1.0) as u8;
         if magnitude == 0 { 0 } else { u8::from(x.is_sign_negative()) << m | magnitude }
@@ -163,6 +165,38 @@ fn host_and_device_round_the_known_values() {
             assert_eq!(packed[16..], [want | want << 4; 8], "{x} {rounding:?}");
         }
     }
+}
+
+/// The packed byte of sixteen equal numbers in `bfloat8_b`, and their exponent.
+fn packed(x: f32, options: BlockOptions) -> (u8, u8) {
+    let codec = codec(BlockFormat::Bfp8B, options);
+    let mut packed = vec![0; codec.tile_bytes()];
+    codec.pack_scalar(&[x; 16], &mut packed);
+    (packed[0], packed[16])
+}
+
+#[test]
+fn the_device_takes_nan_as_it_is_known_to() {
+    let device = BlockOptions { rounding: Rounding::Device, ..BlockOptions::default() };
+    let bf16 = BlockOptions { bf16_registers: true, ..device };
+    let twice = BlockOptions { rounding: Rounding::DeviceOp, ..device };
+    assert_eq!(packed(f32::INFINITY, device), (255, 0x40));
+    assert_eq!(packed(f32::NAN, device), (255, 0x60), "goes on where finite numbers end");
+    assert_eq!(packed(f32::NAN, bf16), (255, 0x40), "the code of infinity");
+    assert_eq!(packed(-f32::NAN, twice), (255, 0xC0), "the code of infinity");
+}
+
+#[test]
+fn the_first_of_two_roundings_can_carry() {
+    let twice = BlockOptions { rounding: Rounding::DeviceOp, ..BlockOptions::default() };
+    let bf16 = |bits: u32| f32::from_bits(bits << 16);
+    // Seven fraction bits, all set: six do not hold them, and the exponent grows.
+    assert_eq!(packed(bf16(0x3FFF), twice), (128, 0x40));
+    // What is cut off before does not count.
+    assert_eq!(packed(f32::from_bits(0x3FFE_FFFF), twice), (127, 0x7F));
+    // The largest finite number becomes infinity, and a subnormal 0 although its first rounding would be the least normal.
+    assert_eq!(packed(f32::MAX, twice), (255, 0x40));
+    assert_eq!(packed(bf16(0x007F), twice), (0, 0));
 }
 
 #[test]
@@ -254,6 +288,47 @@ fn every_block_float_code_has_its_value() {
             let magnitude = magnitude as f32;
             if code >> m == 1 { -magnitude } else { magnitude }
         });
+    }
+}
+
+/// The device's unpacker, in plain arithmetic: the exact value wherever it is a normal number.
+#[test]
+fn the_device_unpacks_by_its_own_rule() {
+    for (format, m, narrow) in &BFP[..3] {
+        assert!(!narrow);
+        let codec = codec(*format, BlockOptions { decoding: Decoding::Device, ..BlockOptions::default() });
+        let src = all_codes(&codec);
+        for kernels in tables() {
+            let got = unpack(kernels, &codec, &src);
+            for (tile, got) in src.chunks_exact(codec.tile_bytes()).zip(got.chunks_exact(16)) {
+                for (code, got) in codes(*format, &tile[codec.header_bytes()..]).into_iter().zip(got) {
+                    let (shared, got) = (i32::from(tile[0]), f32::from_bits(*got));
+                    let magnitude = f64::from(code % (1 << m)) * 2f64.powi(-(*m as i32 - 1));
+                    let negative = code >> m == 1;
+                    let sign = if negative { -1.0 } else { 1.0 };
+                    // The significand is from 1 to below 2; the exponent of a product that binary32 lacks wraps by 256.
+                    let exponent = shared + magnitude.log2().floor() as i32;
+                    let case = format!("{} {format} {code:#x} under {shared}", kernels.isa().name());
+                    match (magnitude == 0.0, exponent) {
+                        (true, _) if negative => assert_eq!(got, f32::NEG_INFINITY, "{case}"),
+                        (true, _) => assert_eq!(got.to_bits(), 0, "{case}"),
+                        (_, 1..=254) => {
+                            assert_eq!(f64::from(got), sign * magnitude * 2f64.powi(shared - 127), "{case}");
+                        }
+                        (_, wrapped) => {
+                            assert_eq!(got.to_bits() >> 23 & 255, wrapped.rem_euclid(256) as u32, "{case}");
+                            assert_eq!(got.is_sign_negative(), negative, "{case}");
+                            let fraction = magnitude / 2f64.powi(magnitude.log2().floor() as i32) - 1.0;
+                            assert_eq!(
+                                f64::from(got.to_bits() & 0x7F_FFFF),
+                                fraction * 8_388_608.0,
+                                "{case}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
     }
 }
 

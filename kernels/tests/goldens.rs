@@ -1,11 +1,15 @@
 //! The golden cases of block formats (tests/data/goldens): bytes and values made by the device library itself.
 
 use serde_json::Value;
+use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
-use tilewright_kernels::{BlockCodec, BlockFormat, BlockOptions, Number, Rounding, TileShape};
+use tilewright_kernels::{
+    BlockCodec, BlockFormat, BlockOptions, Decoding, Isa, Kernels, Number, PackArgs, Rounding, TileShape,
+};
 
 fn folder(family: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/goldens").join(family)
+    let root = if family == "device_rounding" { "tests/data" } else { "../tests/data/goldens" };
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(root).join(family)
 }
 
 fn cases(family: &str) -> Vec<Value> {
@@ -141,7 +145,7 @@ fn check_unpack(family: &str, case: &Value) {
     };
     assert!(exact == wanted, "{id} exact {}", first_difference(&exact, &wanted));
 
-    let options = BlockOptions { compat_unpack: true, ..codec.options() };
+    let options = BlockOptions { decoding: Decoding::Host, ..codec.options() };
     let compat = BlockCodec::new(codec.format(), codec.tile(), options).unwrap();
     let compat = unpack(&compat, number(case), &packed, shape(case));
     assert!(compat == library, "{id} compat {}", first_difference(&compat, &library));
@@ -167,4 +171,59 @@ fn mx_packs_and_unpacks_as_the_library_does() {
     assert!(unpacks.len() > 16 && packs.len() > 30);
     packs.iter().for_each(|case| check_pack("mx", case));
     unpacks.iter().for_each(|case| check_unpack("mx", case));
+}
+
+/// Files `INPUT.FORMAT.MODE.bin` that the maker's functional simulator of the device made of 64x64 numbers in f32 or
+/// bfloat16 registers: `once` as precise packing does, `twice` as packing does by default.
+#[test]
+fn block_floats_pack_as_the_device_does() {
+    let mut names: Vec<_> = std::fs::read_dir(folder("device_rounding"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".bin"))
+        .collect();
+    names.sort();
+    assert_eq!(names.len(), 20);
+    for name in names {
+        let [input, format, mode, _] = name.split('.').collect::<Vec<_>>()[..] else { panic!("{name}") };
+        let (rounding, registers) = match mode.split_once('_').unwrap() {
+            ("once", registers) => (Rounding::Device, registers),
+            ("twice", registers) => (Rounding::DeviceOp, registers),
+            _ => panic!("{name}"),
+        };
+        let (from, data) = match registers {
+            "f32" => (Number::F32, npy("device_rounding", &format!("{input}_f32.npy"))),
+            "bf16" => (Number::Bf16, npy("device_rounding", &format!("{input}_bf16_as_u16.npy"))),
+            _ => panic!("{name}"),
+        };
+        let options =
+            BlockOptions { rounding, bf16_registers: from == Number::Bf16, ..BlockOptions::default() };
+        let codec =
+            BlockCodec::new(BlockFormat::from_name(format).unwrap(), TileShape::DEFAULT, options).unwrap();
+        let want = file("device_rounding", &name);
+        let got = pack(&codec, from, &data, (64, 64));
+        assert!(got == want, "{name} {}", first_difference(&got, &want));
+        for kernels in Isa::available().filter_map(Kernels::for_isa) {
+            let size = from.size();
+            let mut got = Vec::new();
+            for row in 0..2 {
+                let args = PackArgs {
+                    tiles: 2,
+                    src_at: row * 32 * 64 * size,
+                    src_tile: 32 * size as isize,
+                    src_row: 64 * size as isize,
+                    src_col: size as isize,
+                    rows: 32,
+                    cols: 32,
+                    pad: 0.0,
+                    dst_tile: codec.tile_bytes(),
+                };
+                let mut dst = vec![MaybeUninit::new(0xEE); 2 * codec.tile_bytes()];
+                kernels.pack(&codec, from, &data, &args, &mut dst, 0);
+                // SAFETY: all bytes were initialised before.
+                got.extend(dst.into_iter().map(|byte| unsafe { byte.assume_init() }));
+            }
+            assert!(got == want, "{name}, {} {}", kernels.isa().name(), first_difference(&got, &want));
+        }
+    }
 }

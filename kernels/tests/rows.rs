@@ -12,8 +12,8 @@ use std::mem::MaybeUninit;
 use std::time::Instant;
 
 use tilewright_kernels::{
-    BlockCodec, BlockFormat, BlockOptions, Isa, Kernels, Number, PackArgs, Rounding, TileShape, UnpackArgs,
-    Window,
+    BlockCodec, BlockFormat, BlockOptions, Decoding, Isa, Kernels, Number, PackArgs, Rounding, TileShape,
+    UnpackArgs, Window,
 };
 
 /// Elements of a group: a row of a face.
@@ -21,6 +21,7 @@ const GROUP: usize = 16;
 /// Tiles that are packed by one call.
 const TILES: usize = 16;
 const ELEMENTS: usize = TILES * 1024;
+const ROUNDINGS: [Rounding; 4] = [Rounding::Host, Rounding::Device, Rounding::DeviceOp, Rounding::Truncate];
 
 fn variable(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |v| v.parse().expect("a number"))
@@ -186,7 +187,7 @@ fn pack_from_f32() {
 fn pack_others() {
     for format in BlockFormat::ALL {
         for from in [Number::F32, Number::Bf16, Number::F16] {
-            for rounding in [Rounding::Host, Rounding::Device, Rounding::Truncate] {
+            for rounding in ROUNDINGS {
                 if from != Number::F32 || rounding != Rounding::Host {
                     pack(format, from, BlockOptions { rounding, ..BlockOptions::default() }, 2);
                 }
@@ -199,7 +200,7 @@ fn pack_others() {
 #[test]
 fn pack_with_search() {
     for format in BlockFormat::ALL.into_iter().filter(|format| format.group() == GROUP) {
-        for rounding in [Rounding::Host, Rounding::Device, Rounding::Truncate] {
+        for rounding in ROUNDINGS {
             pack(format, Number::F32, BlockOptions { rounding, search: true, ..BlockOptions::default() }, 5);
         }
     }
@@ -208,10 +209,15 @@ fn pack_with_search() {
 #[test]
 fn unpack() {
     for format in BlockFormat::ALL {
-        for (compat_unpack, to) in
-            [(false, Number::F32), (false, Number::Bf16), (false, Number::F16), (true, Number::F32)]
-        {
-            let options = BlockOptions { compat_unpack, ..BlockOptions::default() };
+        for (decoding, to) in [
+            (Decoding::Exact, Number::F32),
+            (Decoding::Exact, Number::Bf16),
+            (Decoding::Exact, Number::F16),
+            (Decoding::Host, Number::F32),
+            (Decoding::Device, Number::F32),
+            (Decoding::Device, Number::Bf16),
+        ] {
+            let options = BlockOptions { decoding, ..BlockOptions::default() };
             let codec =
                 BlockCodec::new(format, TileShape::DEFAULT, options).expect("every format has this tile");
             let size = to.size() as isize;
@@ -232,7 +238,7 @@ fn unpack() {
                 (0..TILES * codec.tile_bytes()).map(|_| (random.next() >> 56) as u8).collect()
             };
             compare(
-                &format!("{format} to {}, compat {compat_unpack}", to.name()),
+                &format!("{format} to {}, {decoding:?}", to.name()),
                 3,
                 ELEMENTS * to.size(),
                 bytes,

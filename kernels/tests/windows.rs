@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use proptest::prelude::*;
-use tilewright_kernels::{Around, Caching, Isa, Kernels, Window};
+use tilewright_kernels::{Destination, Isa, Kernels, OuterLoop, Window};
 
 fn tables() -> impl Iterator<Item = &'static Kernels> {
     Isa::available().filter_map(Kernels::for_isa)
@@ -165,7 +165,7 @@ fn empty_windows_do_nothing() {
         kernels.copy(0, &[], 9, &mut [], 9, &Window { rows: usize::MAX, ..w });
         kernels.fill(&[1], &mut [], 9, usize::MAX, 1, 0);
         kernels.fill(&[1], &mut [], 9, 0, 1, usize::MAX);
-        kernels.stream(&[], &mut [], 0);
+        kernels.stream(&[], &mut Destination::cached(&mut []), 0);
     }
 }
 
@@ -188,7 +188,7 @@ proptest! {
     #[test]
     fn loops_around_a_window_are_calls_one_by_one(
         elem in 1_usize..5, rows in 1_usize..4, cols in 1_usize..20,
-        turns in prop::collection::vec((0_usize..4, -40_isize..60, 0_isize..3), 0..4),
+        loops in prop::collection::vec((0_usize..4, -40_isize..60, 0_isize..3), 0..4),
         src_at in 0_usize..200, dst_at in 0_usize..60, len in 0_usize..9000,
     ) {
         let w = Window {
@@ -200,22 +200,22 @@ proptest! {
             dst_col: elem as isize,
         };
         let mut step = (rows * cols * elem) as isize;
-        let mut around = Vec::new();
-        for &(n, src, gap) in turns.iter().rev() {
-            around.insert(0, Around { n, src, dst: step + gap });
+        let mut outer = Vec::new();
+        for &(n, src, gap) in loops.iter().rev() {
+            outer.insert(0, OuterLoop { n, src, dst: step + gap });
             step = (step + gap) * n as isize;
         }
         let source = bytes(600);
-        let count: usize = around.iter().map(|a| a.n).product();
+        let count: usize = outer.iter().map(|l| l.n).product();
         for kernels in tables() {
             let mut expect = uninit(&bytes(len));
             let one_by_one = catch_unwind(AssertUnwindSafe(|| {
                 for k in 0..count {
                     let (mut k, mut from, mut to) = (k, src_at as isize, dst_at as isize);
-                    for a in around.iter().rev() {
-                        from += a.src * (k % a.n) as isize;
-                        to += a.dst * (k % a.n) as isize;
-                        k /= a.n;
+                    for l in outer.iter().rev() {
+                        from += l.src * (k % l.n) as isize;
+                        to += l.dst * (k % l.n) as isize;
+                        k /= l.n;
                     }
                     let (from, to) = (usize::try_from(from).unwrap(), usize::try_from(to).unwrap());
                     kernels.copy(elem, &source, from, &mut expect, to, &w);
@@ -223,7 +223,8 @@ proptest! {
             }));
             let mut out = uninit(&bytes(len));
             let at_once = catch_unwind(AssertUnwindSafe(|| {
-                kernels.copy_around(elem, &source, src_at, &mut out, dst_at, &w, &around, Caching::default());
+                let out = &mut Destination::cached(&mut out);
+                kernels.copy_loops(elem, &source, src_at, out, dst_at, &w, &outer, 0);
             }));
             if count == 0 {
                 prop_assert!(at_once.is_ok());

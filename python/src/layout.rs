@@ -5,7 +5,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use pyo3::exceptions::PyUserWarning;
 use pyo3::ffi::c_str;
 use pyo3::prelude::*;
-use tilewright::text::{Descriptor, Parsed, parse};
+use tilewright::Descriptor;
+use tilewright::text::{Parsed, parse};
 
 use crate::error::exception;
 

@@ -12,7 +12,7 @@ use tilewright::family::tenstorrent::device::Device;
 use tilewright::family::tenstorrent::mesh::{Mapper, Uneven};
 use tilewright::family::{Family, Placement, Tensor};
 use tilewright::layout::Owner;
-use tilewright::plan::{Rounding, Sen169};
+use tilewright::plan::{Decoding, Rounding, Sen169};
 use tilewright::{DType, Format, Options};
 
 use crate::error::{exception, value};
@@ -77,7 +77,7 @@ impl Plan {
         rounding: &str,
         search: bool,
         codec: &str,
-        compat_unpack: bool,
+        compat_unpack: &str,
         saturate: bool,
     ) -> PyResult<Plan> {
         // Warnings show who called the function of the Python half that had this plan cached.
@@ -87,11 +87,17 @@ impl Plan {
             rounding: match rounding {
                 "host" => Rounding::Host,
                 "device" => Rounding::Device,
+                "device-op" => Rounding::DeviceOp,
                 "truncate" => Rounding::Truncate,
-                _ => return Err(value("rounding", rounding, "host, device or truncate")),
+                _ => return Err(value("rounding", rounding, "host, device, device-op or truncate")),
             },
             search,
-            compat_unpack,
+            compat_unpack: match compat_unpack {
+                "exact" => Decoding::Exact,
+                "host" => Decoding::Host,
+                "device" => Decoding::Device,
+                _ => return Err(value("compat_unpack", compat_unpack, "False, True, host or device")),
+            },
             sen169: match codec {
                 "nearest" => Sen169::Nearest,
                 "deeptools" => Sen169::Deeptools,

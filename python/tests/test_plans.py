@@ -165,11 +165,20 @@ def test_choices_between_rules():
         for name, choice in {
             "host": {},
             "device": {"rounding": "device"},
+            "device-op": {"rounding": "device-op"},
             "truncate": {"rounding": "truncate"},
             "search": {"search": True},
         }.items()
     }
-    assert len(set(packed.values())) == 4
+    assert len(set(packed.values())) == 5
+    negative_zero = bytes([127] * 64 + [0x80] * 1024)
+    tiles = np.frombuffer(negative_zero, "u1")
+    unpacked = {
+        choice: tilewright.compile(TILES, None, shape=(32, 32), dtype="f32", compat_unpack=choice)(tiles)
+        for choice in (False, True, "device")
+    }
+    assert np.signbit(unpacked[False]).all() and (unpacked[True] == 0).all()
+    assert (unpacked["device"] == -np.inf).all()
     assert tilewright.tilize(x, "bfloat4_b", search=True).tobytes() == packed["search"]
     with pytest.raises(tilewright.Error, match="300") as caught:
         tilewright.convert(np.array([300], "i4"), "memref<1xi8>")

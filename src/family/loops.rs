@@ -140,9 +140,9 @@ fn moves(layout: &Layout, host: &Memref) -> Result<Vec<Region<2>>> {
     let mut all = vec![Region { at: [host.offset, layout.offset / block_bytes], loops: repeats }];
     for axis in &layout.axes {
         let loops: Vec<_> = axis.dims.iter().map(|&d| (host.shape[d], [strides[d]])).collect();
-        let (at, both) = zip::<1, 3, 4>(&Piecewise::nest(&loops), &axis.stair)?;
+        let (at, both) = zip::<1, 3, 4>(&Piecewise::nest(&loops), &axis.addresses)?;
         let pair = |step: [i64; 4]| [step[0], step[2] / block_bytes];
-        let pieces = both.pieces(add(at, [0, axis.start[0], axis.start[1], axis.start[2]]))?;
+        let pieces = both.regions(add(at, [0, axis.start[0], axis.start[1], axis.start[2]]))?;
         if all.len().saturating_mul(pieces.len()) > MAX_NESTS {
             return Err(too_many_nests());
         }
@@ -329,7 +329,7 @@ fn follow(mut nests: Vec<Region<2>>) -> Result<([i64; 2], Piecewise<1>)> {
     let mut begin: Option<[i64; 2]> = None;
     let mut next = 0;
     for (_, cluster) in clusters {
-        let ([host, device], stair) = together(cluster)?;
+        let ([host, device], map) = together(cluster)?;
         let first = *begin.get_or_insert([host, device]);
         if parts.is_empty() {
             next = host;
@@ -338,13 +338,13 @@ fn follow(mut nests: Vec<Region<2>>) -> Result<([i64; 2], Piecewise<1>)> {
             let given = format!("element {host} after element {}", next - 1);
             return Err(Error::value("host elements", given, format!("element {next}")));
         }
-        next += stair.len() as i64;
-        parts.push(([device - first[1]], stair));
+        next += map.len() as i64;
+        parts.push(([device - first[1]], map));
     }
     let begin = begin.unwrap_or([0, 0]);
     match parts.len() {
         1 => Ok((begin, parts.remove(0).1)),
-        _ => Ok((begin, Piecewise::Seq(parts))),
+        _ => Ok((begin, Piecewise::sequence(parts).1)),
     }
 }
 

@@ -274,7 +274,7 @@ impl Device {
             }
             places = places.repeat(needed, [cells]).slice(0, whole).1;
             // Ragged splits inside of ragged splits may double the parts each time.
-            places.pieces([0])?;
+            places.regions([0])?;
             cells *= levels[digit.dim].n as i64;
         }
         if places.len() != len {

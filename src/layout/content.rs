@@ -4,7 +4,9 @@ use std::ops::Range;
 
 use super::Layout;
 use super::axis::Axis;
-use super::place::Digit;
+use super::index::unravel;
+use super::inverse::Inverse;
+use super::locate::Digit;
 use crate::error::{Error, Result};
 
 /// The most cells that are looked at for one buffer.
@@ -38,6 +40,7 @@ impl Layout {
             return Ok(content);
         }
         self.check_destination()?;
+        let inverses: Vec<Inverse> = self.axes.iter().map(Axis::inverse).collect();
         let mut work = 0;
         let mut digits: Vec<Digit> = self.digits().filter(|d| d.n > 1).collect();
         digits.sort_by_key(|d| std::cmp::Reverse(self.linear(d.step)));
@@ -50,7 +53,7 @@ impl Layout {
             let at = self.space.unit_of(place) * self.space.unit_bytes + buffer % parts * len;
             work += 1 + digits.len() as u64;
             check_work(work)?;
-            self.segment(at as i64, len as i64, &digits, &mut work, &mut content)?;
+            self.segment(at as i64, len as i64, (&digits, &inverses), &mut work, &mut content)?;
         }
         content.padding -= content.elements;
         Ok(content)
@@ -61,7 +64,7 @@ impl Layout {
         &self,
         at: i64,
         len: i64,
-        digits: &[Digit],
+        (digits, inverses): (&[Digit], &[Inverse]),
         work: &mut u64,
         content: &mut Content,
     ) -> Result<()> {
@@ -90,6 +93,7 @@ impl Layout {
             }
         }
         let mut elements = copies;
+        let mut index = vec![0; self.shape.len()];
         let mut ranges = vec![0..0; self.shape.len()];
         for (i, axis) in self.axes.iter().enumerate() {
             if whole[i] {
@@ -100,8 +104,13 @@ impl Layout {
             let count: u64 = inner[i].iter().map(|d| d.n).product();
             *work = work.saturating_add(count);
             check_work(*work)?;
-            elements *=
-                (0..count).filter(|&k| self.widen(axis, cells[i], &inner[i], k, &mut ranges)).count() as u64;
+            let held = (0..count).filter_map(|k| {
+                let u = inverses[i].coordinate(cell(cells[i], &inner[i], k) - axis.first)?;
+                unravel(u, &axis.dims, &self.shape, &mut index);
+                axis.dims.iter().for_each(|&d| widen(&mut ranges[d], index[d]));
+                Some(u)
+            });
+            elements *= held.count() as u64;
         }
         if elements > 0 {
             let first = content.elements == 0;
@@ -112,29 +121,20 @@ impl Layout {
         }
         Ok(())
     }
+}
 
-    /// Widens the ranges by the element on the `k`-th cell of an axis from `first` on; false where there is none.
-    fn widen(
-        &self,
-        axis: &Axis,
-        first: i64,
-        inner: &[&Digit],
-        mut k: u64,
-        ranges: &mut [Range<u64>],
-    ) -> bool {
-        let cell = inner.iter().fold(first, |cell, digit| {
-            let value = k % digit.n;
-            k /= digit.n;
-            cell + (value * digit.weight) as i64
-        });
-        let Some(mut u) = axis.coordinate(cell) else { return false };
-        for &d in axis.dims.iter().rev() {
-            let (i, range) = (u % self.shape[d], &mut ranges[d]);
-            *range = if range.is_empty() { i..i + 1 } else { range.start.min(i)..range.end.max(i + 1) };
-            u /= self.shape[d];
-        }
-        true
-    }
+/// The smallest range that holds `i` too.
+fn widen(range: &mut Range<u64>, i: u64) {
+    *range = if range.is_empty() { i..i + 1 } else { range.start.min(i)..range.end.max(i + 1) };
+}
+
+/// The `k`-th cell that the digits reach from `first` on.
+fn cell(first: i64, digits: &[&Digit], mut k: u64) -> i64 {
+    digits.iter().fold(first, |cell, digit| {
+        let value = k % digit.n;
+        k /= digit.n;
+        cell + (value * digit.weight) as i64
+    })
 }
 
 fn check_work(work: u64) -> Result<()> {

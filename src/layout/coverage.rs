@@ -2,7 +2,8 @@
 
 use super::Layout;
 use super::axis::Addr;
-use super::piecewise::{Piecewise, add};
+use super::index::unravel;
+use super::piecewise::{Piecewise, Region, add};
 use crate::dtype::Format;
 
 /// What lies on a place.
@@ -36,22 +37,16 @@ pub(crate) fn held(layout: &Layout) -> Vec<Held> {
     let copies: Vec<_> = layout.replicas.iter().map(|r| (r.n, r.step)).collect();
     let copies = Piecewise::nest(&copies);
     let shape = layout.shape();
+    let dims: Vec<usize> = (0..shape.len()).collect();
     for number in 0..layout.elements() {
         let mut index = vec![0; shape.len()];
-        let mut rest = number;
-        for (i, &n) in index.iter_mut().zip(shape).rev() {
-            *i = rest % n;
-            rest /= n;
-        }
-        let place = layout.axes.iter().fold([0, layout.offset, 0], |at, axis| {
-            let u = axis.dims.iter().fold(0, |u, &d| u * shape[d] + index[d]);
-            add(at, add(axis.start, axis.stair.eval(u)))
-        });
+        unravel(number, &dims, shape, &mut index);
+        let place = layout.address(&index);
         (0..copies.len()).for_each(|c| put(add(place, copies.eval(c)), Held::Element(number)));
     }
-    for piece in layout.padding().unwrap() {
-        let piece_places = Piecewise::nest(&piece.loops);
-        (0..piece_places.len()).for_each(|u| put(add(piece.at, piece_places.eval(u)), Held::Fill));
+    for Region { at, loops } in layout.padding().unwrap() {
+        let places = Piecewise::nest(&loops);
+        (0..places.len()).for_each(|u| put(add(at, places.eval(u)), Held::Fill));
     }
     let (unit, pitch) = (layout.space.unit_bytes / block_bytes, layout.space.pitch_bytes / block_bytes);
     let gaps = places.iter().enumerate().filter(|(_, held)| **held == Held::Gap);

@@ -1,34 +1,43 @@
 //! A [`Layout`] maps each logical index to a place in memory, and knows which bytes are padding.
 //!
-//! The map is separable: each axis turns the coordinates of some logical dimensions into an
-//! address by a staircase, and the addresses of all axes add up. The one step that is not separable comes
-//! last: a distribution sends each *unit* (a page, the shard of a core) to its place among the buffers.
+//! The map is separable: each axis turns the coordinates of some logical dimensions into an address by a piecewise
+//! affine map, and the addresses of all axes add up. The one step that is not separable comes last: a distribution
+//! sends each *unit* (a page, the shard of a core) to its place among the buffers.
+//!
+//! - [`piecewise`]: the algebra of these maps: zip, compose, slice, product.
+//! - [`axis`]: cells and addresses of a group of dimensions; [`gaps`]: the cells without an element; [`inverse`]: from
+//!   cell to coordinate.
+//! - [`distribution`]: where units lie.
+//! - [`affine`]: affine expressions, as descriptors state them.
+//! - `padding`, `locate` and `content`: what a [`Layout`] answers besides.
 
 pub mod affine;
 pub(crate) mod axis;
 mod content;
 #[cfg(test)]
 pub(crate) mod coverage;
+mod distribution;
+mod gaps;
+pub(crate) mod index;
+mod inverse;
+mod locate;
+mod padding;
 pub(crate) mod piecewise;
-mod place;
-mod space;
 
 use kernels::{BlockCodec, BlockFormat, BlockOptions, TileShape};
 
 use crate::dtype::Format;
 use crate::error::{Error, Result};
-use axis::{Addr, Axis, Level, addresses, gaps};
-use piecewise::{MAX_PARTS, Piecewise, Region, add};
+use axis::{Addr, Axis, Level};
+use index::{ravel, unravel};
+use piecewise::add;
 
 pub use content::Content;
-pub use place::{Owner, Place};
-pub(crate) use space::{RoundRobin, Space};
+pub(crate) use distribution::{RoundRobin, Space};
+pub use locate::{Owner, Place};
 
 /// The greatest total size in bytes, so that sums of a few addresses never overflow 63 bits.
 pub(crate) const MAX_BYTES: u64 = 1 << 60;
-
-/// The most rectangular boxes of padding.
-const MAX_BOXES: usize = 4096;
 
 /// The tile of a block format, or of a layout that has tiles: rows and columns in elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -130,46 +139,50 @@ impl Layout {
             }
         }
         let layout = Layout { shape, format, tile, axes, replicas, offset, space, fill, geometry };
-        if layout.elements() == 0 {
-            return Ok(layout);
-        }
-        let mut seen = vec![0; layout.shape.len()];
-        for axis in &layout.axes {
-            let len: u64 = axis.dims.iter().map(|&d| layout.shape[d]).product();
-            debug_assert_eq!(len, axis.places.len());
-            axis.dims.iter().for_each(|&d| seen[d] += 1);
-        }
-        debug_assert!(seen.iter().all(|&s| s == 1), "{seen:?}");
-        let ends = layout.levels().fold([(0, 0); 3], |mut ends, level| {
-            for (end, step) in ends.iter_mut().zip(level.step) {
-                let way = (level.n as i128 - 1) * i128::from(step);
-                *end = (end.0 + way.min(0), end.1 + way.max(0));
-            }
-            ends
-        });
-        let start = [0, layout.offset, 0];
-        let within = |k: usize, size: u64| {
-            let at = i128::from(start[k]);
-            let (lo, hi) = if layout.injective_cells() { (0, ends[k].1) } else { ends[k] };
-            at + lo >= 0 && at + hi < i128::from(size)
-        };
-        let slots = layout.tile.map_or(1, |t| t.elements());
-        let inside = within(0, layout.space.units)
-            && within(1, layout.space.unit_bytes)
-            && (!matches!(layout.format, Format::Block(_)) || within(2, slots));
-        if !inside {
-            return Err(Error::value(
-                "the layout's cells",
-                format!("units, bytes and slots up to {ends:?} from {start:?}"),
-                format!("inside {} units of {} bytes", layout.space.units, layout.space.unit_bytes),
-            ));
+        if layout.elements() > 0 {
+            layout.check_axes();
+            layout.check_bounds()?;
         }
         Ok(layout)
     }
 
-    /// Whether cells only ever step upward; a source may also step down or not at all.
-    fn injective_cells(&self) -> bool {
-        self.levels().all(|l| l.step.iter().all(|&s| s >= 0))
+    /// Every dimension belongs to one axis; a family that breaks this has a defect.
+    fn check_axes(&self) {
+        let mut seen = vec![0; self.shape.len()];
+        for axis in &self.axes {
+            let len: u64 = axis.dims.iter().map(|&d| self.shape[d]).product();
+            debug_assert_eq!(len, axis.places.len());
+            axis.dims.iter().for_each(|&d| seen[d] += 1);
+        }
+        debug_assert!(seen.iter().all(|&s| s == 1), "{seen:?}");
+    }
+
+    /// An error unless every cell lies inside of the space.
+    fn check_bounds(&self) -> Result<()> {
+        let bounds = self.levels().fold([(0, 0); 3], |mut bounds, level| {
+            for ((lo, hi), step) in bounds.iter_mut().zip(level.step) {
+                let span = (level.n as i128 - 1) * i128::from(step);
+                (*lo, *hi) = (*lo + span.min(0), *hi + span.max(0));
+            }
+            bounds
+        });
+        let start = [0, self.offset, 0];
+        let within = |k: usize, size: u64| {
+            let at = i128::from(start[k]);
+            at + bounds[k].0 >= 0 && at + bounds[k].1 < i128::from(size)
+        };
+        let slots = self.tile.map_or(1, |t| t.elements());
+        let inside = within(0, self.space.units)
+            && within(1, self.space.unit_bytes)
+            && (!matches!(self.format, Format::Block(_)) || within(2, slots));
+        if inside {
+            return Ok(());
+        }
+        Err(Error::value(
+            "the layout's cells",
+            format!("units, bytes and slots up to {bounds:?} from {start:?}"),
+            format!("inside {} units of {} bytes", self.space.units, self.space.unit_bytes),
+        ))
     }
 
     /// The logical shape, outermost dimension first.
@@ -230,13 +243,13 @@ impl Layout {
         }
     }
 
-    /// How many elements all buffers have room for.
+    /// How many elements all buffers can hold.
     fn capacity(&self) -> u64 {
-        let per_grain = match self.format {
+        let per_block = match self.format {
             Format::Block(_) => self.tile.map_or(1, Tile::elements),
             _ => 1,
         };
-        self.space.units * (self.space.unit_bytes / self.block_bytes()) * per_grain
+        self.space.units * (self.space.unit_bytes / self.block_bytes()) * per_block
     }
 
     /// How many places of all buffers hold no element; not meant for a source whose elements share places.
@@ -247,8 +260,8 @@ impl Layout {
     /// The address of a logical index in the first replica. The index must lie inside of the shape.
     pub(crate) fn address(&self, index: &[u64]) -> Addr {
         self.axes.iter().fold([0, self.offset, 0], |at, axis| {
-            let u = axis.dims.iter().fold(0, |u, &d| u * self.shape[d] + index[d]);
-            add(at, add(axis.start, axis.stair.eval(u)))
+            let u = ravel(index, &axis.dims, &self.shape);
+            add(at, add(axis.start, axis.addresses.eval(u)))
         })
     }
 
@@ -307,188 +320,18 @@ impl Layout {
         at[0] * self.space.unit_bytes as i64 + at[1]
     }
 
-    /// Puts two logical indices that meet into a collision error.
+    /// A collision of two coordinates of an axis as one of two logical indices.
     fn name_collision(&self, axis: &Axis, error: Error) -> Error {
-        let Error::Collision { .. } = error else { return error };
+        let Error::Collision { first, second, .. } = error else { return error };
         let dims: Vec<String> = axis.dims.iter().map(|d| format!("d{d}")).collect();
+        let index = |coordinate: Vec<u64>| {
+            let mut index = vec![0; self.shape.len()];
+            coordinate.into_iter().for_each(|u| unravel(u, &axis.dims, &self.shape, &mut index));
+            index
+        };
         let what = format!("dimensions {}", dims.join(", "));
-        let len = axis.places.len().min(MAX_PARTS as u64);
-        let mut cells = std::collections::HashMap::new();
-        for u in 0..len {
-            if let Some(first) = cells.insert(axis.places.eval(u), u) {
-                let index = |u| self.axis_index(axis, u);
-                return Error::Collision { what, first: index(first), second: index(u) };
-            }
-        }
-        Error::Collision { what, first: vec![], second: vec![] }
+        Error::Collision { what, first: index(first), second: index(second) }
     }
-
-    /// The logical index with coordinate `u` along one axis and 0 along the others.
-    fn axis_index(&self, axis: &Axis, mut u: u64) -> Vec<u64> {
-        let mut index = vec![0; self.shape.len()];
-        for &d in axis.dims.iter().rev() {
-            index[d] = u % self.shape[d];
-            u /= self.shape[d];
-        }
-        index
-    }
-
-    /// The places that hold no element, as rectangular pieces: loops over elements of plain formats, over
-    /// whole tiles of block formats (inside of a tile the codec pads).
-    pub(crate) fn padding(&self) -> Result<Vec<Region<3>>> {
-        let block_bytes = self.block_bytes() as i64;
-        if self.elements() == 0 {
-            let n = self.space.unit_bytes / self.block_bytes();
-            let loops = vec![(self.space.units, [1, 0, 0]), (n, [0, block_bytes, 0])];
-            return Ok(if n == 0 { vec![] } else { vec![Region { at: [0; 3], loops }] });
-        }
-        let mut out = self.holes();
-        let parts: Vec<AxisParts> = self.axes.iter().map(|a| self.axis_parts(a)).collect::<Result<_>>()?;
-        let copies = Region { at: [0; 3], loops: self.replicas.iter().map(|r| (r.n, r.step)).collect() };
-        for k in (0..parts.len()).filter(|&k| !parts[k].free.is_empty()) {
-            let factors = parts.iter().enumerate().map(|(i, part)| match i.cmp(&k) {
-                std::cmp::Ordering::Less => part.used.as_slice(),
-                std::cmp::Ordering::Equal => part.free.as_slice(),
-                std::cmp::Ordering::Greater => std::slice::from_ref(&part.all),
-            });
-            let mut boxes = vec![Region { at: [0, self.offset, 0], loops: copies.loops.clone() }];
-            for factor in factors {
-                boxes = boxes.iter().flat_map(|b| factor.iter().map(|f| cross(b, f))).collect();
-                if boxes.len() + out.len() > MAX_BOXES {
-                    return Err(Error::TooComplex { what: "the padding".into(), cap: MAX_BOXES });
-                }
-            }
-            out.extend(boxes);
-        }
-        Ok(out)
-    }
-
-    /// The used, free and all places along one axis, in elements or in whole tiles.
-    fn axis_parts(&self, axis: &Axis) -> Result<AxisParts> {
-        let (inner, free) = match self.format {
-            Format::Block(_) => {
-                let inner = axis.cells.iter().filter(|c| c.step[2] != 0).map(|c| c.n).product();
-                (inner, whole_tiles(axis.gaps()?, inner)?)
-            }
-            _ => (1, axis.gaps()?),
-        };
-        let outer = axis.cells.iter().filter(|c| c.step[2] == 0);
-        let all = Region { at: [0; 3], loops: outer.map(|c| (c.n, c.step)).collect() };
-        if free.is_empty() {
-            return Ok(AxisParts { used: vec![all.clone()], free: vec![], all });
-        }
-        let used = gaps(free.clone(), (axis.extent() / inner) as i64)?;
-        let cells = Piecewise::nest(&all.loops);
-        Ok(AxisParts { used: addresses(&used, &cells)?, free: addresses(&free, &cells)?, all })
-    }
-
-    /// What lies between the cells of a strided layout: runs that no cell reaches.
-    fn holes(&self) -> Vec<Region<3>> {
-        let block_bytes = self.block_bytes();
-        let mut out = Vec::new();
-        let offset = self.offset as u64;
-        let size = self.space.unit_bytes;
-        let mut push_within = |at: u64, loops: &[(u64, Addr)], bytes: u64| {
-            let steps = loops.iter().copied().chain([(bytes / block_bytes, [0, block_bytes as i64, 0])]);
-            out.push(Region { at: [(at / size) as i64, (at % size) as i64, 0], loops: steps.collect() });
-        };
-        // A run that passes the end of a unit is its rest, whole units, and the beginning of another.
-        let mut push = |at: u64, loops: &[(u64, i64)], bytes: u64| {
-            let mut steps: Vec<(u64, Addr)> = loops.iter().map(|&(n, step)| (n, self.split(step))).collect();
-            let end = at + bytes;
-            let (head, tail) = (at.next_multiple_of(size).min(end), (end / size * size).max(at));
-            if head > at {
-                push_within(at, &steps, head - at);
-            }
-            if end > tail && tail >= head {
-                push_within(tail, &steps, end - tail);
-            }
-            if tail > head {
-                steps.push(((tail - head) / size, [1, 0, 0]));
-                push_within(head, &steps, size);
-            }
-        };
-        if offset > 0 {
-            push(0, &[], offset);
-        }
-        let mut levels = self.linear_levels();
-        levels.sort_by_key(|l| std::cmp::Reverse(l.1));
-        let total = self.space.units * self.space.unit_bytes;
-        // Work through (levels, place of the first cell, room, loops around), outermost first.
-        let mut stack = vec![(levels.as_slice(), offset, total - offset, Vec::new())];
-        while let Some((levels, at, room, loops)) = stack.pop() {
-            let Some((&(n, step), rest)) = levels.split_first() else {
-                if room > block_bytes {
-                    push(at + block_bytes, &loops, room - block_bytes);
-                }
-                continue;
-            };
-            let last_room = room - (n - 1) * step as u64;
-            let around = |n: u64| {
-                let mut around = loops.clone();
-                around.push((n, step));
-                around
-            };
-            if last_room == step as u64 {
-                stack.push((rest, at, last_room, around(n)));
-            } else {
-                stack.push((rest, at, step as u64, around(n - 1)));
-                stack.push((rest, at + (n - 1) * step as u64, last_room, loops));
-            }
-        }
-        out
-    }
-
-    /// A step through all units as units and bytes.
-    fn split(&self, step: i64) -> Addr {
-        let unit = self.space.unit_bytes as i64;
-        if step % unit == 0 { [step / unit, 0, 0] } else { [0, step, 0] }
-    }
-}
-
-/// The places along one axis.
-struct AxisParts {
-    used: Vec<Region<3>>,
-    free: Vec<Region<3>>,
-    all: Region<3>,
-}
-
-/// Every pair of two sets of places.
-fn cross(a: &Region<3>, b: &Region<3>) -> Region<3> {
-    Region { at: add(a.at, b.at), loops: a.loops.iter().chain(&b.loops).copied().collect() }
-}
-
-/// The whole tiles, of `inner` cells each, that lie in runs of free cells.
-fn whole_tiles(free: Vec<Region<1>>, inner: u64) -> Result<Vec<Region<1>>> {
-    let inner = inner as i64;
-    let mut out = Vec::new();
-    let mut stack = free;
-    while let Some(mut piece) = stack.pop() {
-        if out.len() + stack.len() > MAX_PARTS {
-            return Err(Error::TooComplex { what: "the padding of an axis".into(), cap: MAX_PARTS });
-        }
-        let Some((len, _)) = piece.loops.pop() else { continue };
-        if (len as i64) < inner {
-            continue;
-        }
-        if let Some(i) = piece.loops.iter().position(|l| l.1[0] % inner != 0) {
-            // The phase inside of a tile differs from turn to turn.
-            let (n, [step]) = piece.loops.remove(i);
-            for k in 0..n.min(MAX_PARTS as u64) as i64 {
-                let loops = piece.loops.iter().copied().chain([(len, [1])]).collect();
-                stack.push(Region { at: [piece.at[0] + k * step], loops });
-            }
-            continue;
-        }
-        let first = (piece.at[0] + inner - 1).div_euclid(inner);
-        let end = (piece.at[0] + len as i64).div_euclid(inner);
-        if end > first {
-            let loops = piece.loops.iter().map(|&(n, [step])| (n, [step / inner]));
-            let run = ((end - first) as u64, [1]);
-            out.push(Region { at: [first], loops: loops.chain([run]).collect() });
-        }
-    }
-    Ok(out)
 }
 
 /// Bytes of one element of a plain format.

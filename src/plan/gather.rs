@@ -1,41 +1,51 @@
 //! Moves into a block format, gathered by destination tile.
 //!
-//! A tile is packed as a whole, so whatever reaches it must be in one nest. [`align`] takes the moves of a
+//! A tile is packed as a whole, so whatever reaches it must be in one nest. [`align`] takes the regions of a
 //! group of dimensions apart until any two of them reach the same tiles by the same loops, or no tile in
 //! common; [`tiles`] puts together those that reach the same.
 
-use super::lower::{MAX_NESTS, limit, simplify};
+use std::collections::HashMap;
+
+use super::lower::{MAX_NESTS, limit, simplify, upward};
 use super::nest::{AddressPair, Gather, Leaf, Loop, Nest, dst, src};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::layout::piecewise::{Region, add, scale};
 
-/// The most moves that [`align`] may look at, most of them at several depths, for the few that remain.
+/// The most regions that [`align`] may look at, most of them at several depths, for the few that remain.
 const MAX_LOOKED_AT: usize = 16 * MAX_NESTS;
 
-/// A piece with its loops from tile to tile apart from those inside of one.
-#[derive(Debug, Clone)]
-struct Move {
+/// A region with its loops from tile to tile apart from those inside of one.
+#[derive(Debug, Clone, PartialEq)]
+struct Tiled {
     at: AddressPair,
     /// From the greatest destination step to the least.
     outer: Vec<Loop>,
     inner: Vec<Loop>,
 }
 
-/// The same moves, such that any two reach the same tiles by the same loops, or no tile in common.
-pub(super) fn align(pieces: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Region<6>>> {
-    let moves = split(pieces, layout)?;
-    let mut aligner = Aligner { layout, work: 0, out: Vec::new() };
-    aligner.align(moves, 0)?;
-    let piece =
-        |m: Move| Region { at: m.at, loops: m.outer.iter().chain(&m.inner).map(|l| (l.n, l.step)).collect() };
-    Ok(aligner.out.into_iter().map(piece).collect())
+/// The same elements in regions of which any two reach the same tiles by the same loops, or no tile in common.
+///
+/// # Errors
+/// [`Error::TooComplex`] where that takes too many regions.
+pub(super) fn align(regions: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Region<6>>> {
+    let mut aligner = Aligner { layout, looked_at: 0, out: Vec::new() };
+    // Groups that reach tiles in common, with the number of outer loops that are alike.
+    let mut work = vec![(tiled(regions, layout)?, 0)];
+    while let Some((regions, depth)) = work.pop() {
+        for meeting in aligner.meetings(regions, depth) {
+            aligner.align(meeting, depth, &mut work)?;
+        }
+    }
+    let loops = |t: &Tiled| t.outer.iter().chain(&t.inner).map(|l| (l.n, l.step)).collect();
+    Ok(aligner.out.into_iter().map(|t| Region { at: t.at, loops: loops(&t) }).collect())
 }
 
-/// One nest for all moves that reach the same tiles; the moves are aligned.
-pub(super) fn tiles(pieces: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Nest>> {
+/// One nest for all regions that reach the same tiles; the regions are aligned.
+pub(super) fn tiles(regions: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Nest>> {
     let mut nests: Vec<Nest> = Vec::new();
-    for Move { at, outer, inner } in split(pieces, layout)? {
+    let mut by_tiles = HashMap::new();
+    for Tiled { at, outer, inner } in tiled(regions, layout)? {
         let gather = Gather {
             src: src(at),
             moves: outer.iter().map(Loop::src).collect(),
@@ -45,7 +55,9 @@ pub(super) fn tiles(pieces: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Nest>
         let at = [0, 0, 0, at[3], at[4], 0];
         let tile = |l: &Loop| Loop { n: l.n, step: [0, 0, 0, l.step[3], l.step[4], 0] };
         let loops: Vec<Loop> = outer.iter().map(tile).collect();
-        match nests.iter_mut().find(|n| n.at == at && n.loops == loops) {
+        let key = (at, loops.iter().map(|l| (l.n, l.step)).collect::<Vec<_>>());
+        let nest = *by_tiles.entry(key).or_insert(nests.len());
+        match nests.get_mut(nest) {
             Some(Nest { leaf: Leaf::Pack(parts), .. }) => parts.push(gather),
             _ => nests.push(Nest::new(at, loops, Leaf::Pack(vec![gather]))),
         }
@@ -53,147 +65,146 @@ pub(super) fn tiles(pieces: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Nest>
     Ok(nests)
 }
 
-/// Loops inside of a tile, and loops upward from tile to tile. A loop that does both is taken apart, as is one that goes
-/// up in units and down in bytes.
-fn split(pieces: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Move>> {
-    let mut out = Vec::with_capacity(pieces.len());
-    let mut work = pieces;
-    while let Some(mut piece) = work.pop() {
+/// Loops inside of a tile, and loops upward from tile to tile. A loop that does both is taken apart, as is one that
+/// goes up in units and down in bytes.
+fn tiled(regions: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Tiled>> {
+    let mut out = Vec::with_capacity(regions.len());
+    let mut work = regions;
+    while let Some(region) = work.pop() {
         limit(out.len() + work.len())?;
-        for (n, step) in &mut piece.loops {
-            if layout.linear(dst(*step)) < 0 {
-                piece.at = add(piece.at, scale(*step, *n as i64 - 1));
-                *step = scale(*step, -1);
-            }
-        }
-        let mixed = |&(n, s): &(u64, AddressPair)| {
-            n > 1 && ((s[5] != 0 && (s[3], s[4]) != (0, 0)) || s[3] < 0 || s[4] < 0)
-        };
-        if let Some(i) = piece.loops.iter().position(mixed) {
-            let (n, step) = piece.loops.remove(i);
+        let region = upward(region, layout);
+        let mixed =
+            |&(_, s): &(u64, AddressPair)| (s[5] != 0 && (s[3], s[4]) != (0, 0)) || s[3] < 0 || s[4] < 0;
+        if let Some(i) = region.loops.iter().position(mixed) {
+            let n = region.loops[i].0;
             limit(n.min(1 << 32) as usize)?;
-            let turn = |k| Region { at: add(piece.at, scale(step, k as i64)), loops: piece.loops.clone() };
-            work.extend((0..n).map(turn));
+            work.extend((0..n).map(|k| region.iteration(i, k)));
             continue;
         }
-        let loops = piece.loops.into_iter().filter(|l| l.0 > 1).map(|(n, step)| Loop { n, step });
+        let loops = region.loops.into_iter().map(|(n, step)| Loop { n, step });
         let (inner, mut outer): (Vec<Loop>, Vec<Loop>) = loops.partition(|l| l.step[5] != 0);
         outer.sort_by_key(|l| std::cmp::Reverse(layout.linear(l.dst())));
-        out.push(Move { at: piece.at, outer, inner });
+        out.push(Tiled { at: region.at, outer, inner });
     }
     Ok(out)
 }
 
 struct Aligner<'a> {
     layout: &'a Layout,
-    work: usize,
-    out: Vec<Move>,
+    looked_at: usize,
+    out: Vec<Tiled>,
 }
 
 impl Aligner<'_> {
-    fn look_at(&mut self, moves: usize) -> Result<()> {
-        self.work += moves;
-        if self.work > MAX_LOOKED_AT {
+    fn look_at(&mut self, regions: usize) -> Result<()> {
+        self.looked_at += regions;
+        if self.looked_at > MAX_LOOKED_AT {
             return Err(Error::TooComplex { what: "the alignment of tiles".into(), cap: MAX_LOOKED_AT });
         }
         limit(self.out.len())
     }
 
-    fn start(&self, m: &Move) -> i64 {
-        self.layout.linear(dst(m.at))
+    fn start(&self, region: &Tiled) -> i64 {
+        self.layout.linear(dst(region.at))
     }
 
     /// Bytes from the first to the end of the last tile that loops reach.
     fn extent(&self, loops: &[Loop]) -> i64 {
-        let reach = |l: &Loop| (l.n as i64 - 1) * self.layout.linear(l.dst());
-        self.layout.block_bytes() as i64 + loops.iter().map(reach).sum::<i64>()
+        let span = |l: &Loop| (l.n as i64 - 1) * self.layout.linear(l.dst());
+        self.layout.block_bytes() as i64 + loops.iter().map(span).sum::<i64>()
     }
 
-    /// Aligns moves whose first `depth` outer loops are alike.
-    fn align(&mut self, mut moves: Vec<Move>, depth: usize) -> Result<()> {
-        moves.sort_by_key(|m| self.start(m));
-        let mut moves = moves.into_iter().peekable();
-        while let Some(first) = moves.next() {
-            let mut end = self.start(&first) + self.extent(&first.outer[depth..]);
-            let mut meeting = vec![first];
-            while let Some(next) = moves.next_if(|m| self.start(m) < end) {
-                end = end.max(self.start(&next) + self.extent(&next.outer[depth..]));
-                meeting.push(next);
+    /// Regions in groups whose ranges of tiles meet; their first `depth` outer loops are alike.
+    fn meetings(&self, mut regions: Vec<Tiled>, depth: usize) -> Vec<Vec<Tiled>> {
+        regions.sort_by_key(|r| self.start(r));
+        let mut out: Vec<Vec<Tiled>> = Vec::new();
+        let mut end = i64::MIN;
+        for region in regions {
+            let own = self.start(&region) + self.extent(&region.outer[depth..]);
+            match out.last_mut() {
+                Some(meeting) if self.start(&region) < end => meeting.push(region),
+                _ => out.push(vec![region]),
             }
-            self.align_meeting(meeting, depth)?;
+            end = end.max(own);
         }
-        Ok(())
+        out
     }
 
-    /// Aligns moves whose ranges of tiles meet: turn by turn of their greatest step, once for each range of
-    /// turns that look alike.
-    fn align_meeting(&mut self, moves: Vec<Move>, depth: usize) -> Result<()> {
-        self.look_at(moves.len())?;
-        let alike = |a: &Move, b: &Move| {
-            let loops = |m: &Move| m.outer[depth..].iter().map(|l| (l.n, l.dst())).collect::<Vec<_>>();
-            dst(a.at)[..2] == dst(b.at)[..2] && loops(a) == loops(b)
-        };
-        let steps = moves.iter().filter_map(|m| m.outer.get(depth));
+    /// Aligns regions whose ranges of tiles meet: iteration by iteration of their greatest step, once for each range of
+    /// iterations that look alike. What is not aligned after that is left in `work`.
+    fn align(
+        &mut self,
+        regions: Vec<Tiled>,
+        depth: usize,
+        work: &mut Vec<(Vec<Tiled>, usize)>,
+    ) -> Result<()> {
+        self.look_at(regions.len())?;
+        let steps = regions.iter().filter_map(|r| r.outer.get(depth));
         let period = steps.map(|l| self.layout.linear(l.dst())).max().unwrap_or(0);
-        if period == 0 || moves.iter().all(|m| alike(m, &moves[0])) {
-            self.out.extend(moves);
+        if period == 0 || regions.iter().all(|r| alike(r, &regions[0], depth)) {
+            self.out.extend(regions);
             return Ok(());
         }
-        let lo = self.start(&moves[0]);
-        let turns = self.turns(moves, depth, lo, period)?;
-        let mut cuts: Vec<i64> = turns.iter().flat_map(|t| [t.first, t.first + t.n as i64]).collect();
+        let lo = self.start(&regions[0]);
+        let mut parts = self.iterations(regions, depth, lo, period)?;
+        parts.sort_by_key(|p| p.first);
+        let mut cuts: Vec<i64> = parts.iter().flat_map(|p| [p.first, p.end()]).collect();
         cuts.sort_unstable();
         cuts.dedup();
+        let mut coming = parts.into_iter().peekable();
+        let mut active: Vec<Iterations> = Vec::new();
         for cut in cuts.windows(2) {
             let (from, to) = (cut[0], cut[1]);
-            let active = || turns.iter().filter(|t| t.first <= from && to <= t.first + t.n as i64);
-            // The same distance may be units in one move and bytes in another.
-            let even = active().all(|t| active().all(|other| dst(t.step) == dst(other.step)));
+            active.retain(|p| p.end() > from);
+            active.extend(std::iter::from_fn(|| coming.next_if(|p| p.first == from)));
+            let Some(one) = active.first() else { continue };
+            // The same distance may be units in one region and bytes in another.
+            let even = active.iter().all(|p| dst(p.step) == dst(one.step));
             let n = if even { (to - from) as u64 } else { 1 };
             for k in (from..to).step_by(n as usize) {
-                let one = |t: &Turns| {
-                    let mut m = t.body.clone();
-                    m.at = add(m.at, scale(t.step, k - t.first));
-                    if n > 1 {
-                        m.outer.insert(depth, Loop { n, step: t.step });
-                    }
-                    m
-                };
-                self.align(active().map(one).collect(), depth + usize::from(n > 1))?;
+                self.look_at(active.len())?;
+                let regions = active.iter().map(|p| p.part(k, n, depth)).collect();
+                work.push((regions, depth + usize::from(n > 1)));
             }
         }
         Ok(())
     }
 
-    /// Each move as turns of a period from `lo` on.
-    fn turns(&mut self, moves: Vec<Move>, depth: usize, lo: i64, period: i64) -> Result<Vec<Turns>> {
-        let mut turns = Vec::new();
-        let mut queue = moves;
-        while let Some(mut m) = queue.pop() {
+    /// Each region as iterations of a period from `lo` on.
+    fn iterations(
+        &mut self,
+        regions: Vec<Tiled>,
+        depth: usize,
+        lo: i64,
+        period: i64,
+    ) -> Result<Vec<Iterations>> {
+        let mut out = Vec::new();
+        let mut work = regions;
+        while let Some(mut body) = work.pop() {
             self.look_at(1)?;
-            let (first, phase) = ((self.start(&m) - lo) / period, (self.start(&m) - lo) % period);
-            if phase + self.extent(&m.outer[depth..]) <= period {
-                turns.push(Turns { first, n: 1, step: [0; 6], body: m });
+            let (first, phase) = ((self.start(&body) - lo) / period, (self.start(&body) - lo) % period);
+            if phase + self.extent(&body.outer[depth..]) <= period {
+                out.push(Iterations { first, n: 1, step: [0; 6], body });
                 continue;
             }
             // What is longer than a tile has a loop.
-            let l = m.outer.remove(depth);
-            let (step, one) = (self.layout.linear(l.dst()), self.extent(&m.outer[depth..]));
+            let l = body.outer.remove(depth);
+            let (step, one) = (self.layout.linear(l.dst()), self.extent(&body.outer[depth..]));
             if step == period && phase + one <= period {
-                turns.push(Turns { first, n: l.n, step: l.step, body: m });
+                out.push(Iterations { first, n: l.n, step: l.step, body });
                 continue;
             }
             let mut part = |from: u64, n: u64, outer: Option<Loop>| {
-                let mut part = m.clone();
+                let mut part = body.clone();
                 part.at = add(part.at, scale(l.step, from as i64));
                 let own = Loop { n, ..l };
                 let loops = outer.into_iter().chain([own]).filter(|l| l.n > 1);
                 part.outer.splice(depth..depth, loops);
                 if n > 0 {
-                    queue.push(part);
+                    work.push(part);
                 }
             };
-            // Smaller turns, of which as many make a period.
+            // Smaller iterations, of which as many make a period.
             let per = (period / step) as u64;
             if period % step == 0 && phase + one <= step && l.n > per && per > 1 {
                 let whole = Loop { n: l.n / per, step: scale(l.step, per as i64) };
@@ -206,14 +217,108 @@ impl Aligner<'_> {
                 part(within, l.n - within, None);
             }
         }
-        Ok(turns)
+        Ok(out)
     }
 }
 
-/// `n` turns of a move, from the `first` on.
-struct Turns {
+/// Whether two regions reach the same tiles by the same loops from `depth` on.
+fn alike(a: &Tiled, b: &Tiled, depth: usize) -> bool {
+    let loops = |t: &Tiled| t.outer[depth..].len();
+    let pairs = || a.outer[depth..].iter().zip(&b.outer[depth..]);
+    dst(a.at)[..2] == dst(b.at)[..2]
+        && loops(a) == loops(b)
+        && pairs().all(|(k, l)| (k.n, k.dst()) == (l.n, l.dst()))
+}
+
+/// `n` iterations of a region, from the `first` on.
+struct Iterations {
     first: i64,
     n: u64,
     step: AddressPair,
-    body: Move,
+    body: Tiled,
+}
+
+impl Iterations {
+    fn end(&self) -> i64 {
+        self.first + self.n as i64
+    }
+
+    /// Iterations `k..k + n` as a region, with their loop at `depth`.
+    fn part(&self, k: i64, n: u64, depth: usize) -> Tiled {
+        let mut part = self.body.clone();
+        part.at = add(part.at, scale(self.step, k - self.first));
+        if n > 1 {
+            part.outer.insert(depth, Loop { n, step: self.step });
+        }
+        part
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::{Descriptor, Placement, Tensor};
+    use crate::{DType, Format};
+
+    /// Two rows of two tiles of 1088 bytes: 32x32 elements of 8 bits that share 64 exponents.
+    fn bfp8() -> Layout {
+        let text = "ttnn(dtype=bfloat8_b, layout=TILE)";
+        let tensor = Tensor { shape: vec![64, 64], dtype: DType::F32 };
+        let layout = text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap();
+        assert!(matches!(layout.format(), Format::Block(_)));
+        assert_eq!((layout.block_bytes(), layout.total_bytes()), (1088, 4 * 1088));
+        layout
+    }
+
+    /// `n` tiles one after another from `byte` on, read 128 bytes apart from `from` on, slot `slot` of each.
+    fn column(n: u64, from: i64, byte: i64, slot: i64) -> Region<6> {
+        Region { at: [0, from, 0, 0, byte, slot], loops: vec![(n, [0, 128, 0, 0, 1088, 0])] }
+    }
+
+    #[test]
+    fn regions_that_reach_the_same_tiles_stay_whole() {
+        let regions = vec![column(4, 0, 0, 0), column(4, 4, 0, 1)];
+        let mut aligned = align(regions.clone(), &bfp8()).unwrap();
+        aligned.sort_by_key(|r| r.at);
+        assert_eq!(aligned, regions);
+    }
+
+    #[test]
+    fn regions_that_share_some_tiles_are_cut_where_the_others_begin() {
+        // Slot 0 of all four tiles, slot 1 of the last two.
+        let mut aligned = align(vec![column(4, 0, 0, 0), column(2, 1000, 2 * 1088, 1)], &bfp8()).unwrap();
+        aligned.sort_by_key(|r| (r.at[4], r.at[5]));
+        assert_eq!(
+            aligned,
+            [column(2, 0, 0, 0), column(2, 2 * 128, 2 * 1088, 0), column(2, 1000, 2 * 1088, 1)]
+        );
+    }
+
+    #[test]
+    fn aligned_regions_of_the_same_tiles_are_the_parts_of_one_nest() {
+        let regions = vec![column(2, 0, 0, 0), column(2, 256, 2 * 1088, 0), column(2, 1000, 2 * 1088, 1)];
+        let mut nests = tiles(regions, &bfp8()).unwrap();
+        nests.sort_by_key(|n| n.at[4]);
+        let parts = |nest: &Nest| {
+            let Leaf::Pack(parts) = &nest.leaf else { panic!("{nest:?}") };
+            let mut parts: Vec<_> = parts.iter().map(|p| (p.src[1], p.slot, p.moves.clone())).collect();
+            parts.sort();
+            parts
+        };
+        let step = vec![[0, 128, 0]];
+        assert_eq!(nests.len(), 2);
+        assert_eq!(nests[0].loops, [Loop { n: 2, step: [0, 0, 0, 0, 1088, 0] }]);
+        assert_eq!(parts(&nests[0]), [(0, 0, step.clone())]);
+        assert_eq!(parts(&nests[1]), [(256, 0, step.clone()), (1000, 1, step)]);
+    }
+
+    #[test]
+    fn a_loop_inside_of_a_tile_and_from_tile_to_tile_is_taken_apart() {
+        // The first element of a tile and the second of the next one.
+        let diagonal = Region { at: [0; 6], loops: vec![(2, [0, 4, 0, 0, 1088, 1])] };
+        let mut parts = tiled(vec![diagonal], &bfp8()).unwrap();
+        parts.sort_by_key(|p| p.at);
+        let point = |at| Tiled { at, outer: vec![], inner: vec![] };
+        assert_eq!(parts, [point([0; 6]), point([0, 4, 0, 0, 1088, 1])]);
+    }
 }

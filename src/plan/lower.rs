@@ -1,18 +1,20 @@
-//! From two layouts to loop nests: join the axes, refine both staircases, cross the pieces.
+//! From two layouts to loop nests: join the axes, zip the maps of both sides, cross the regions.
 
 use super::gather;
 use super::nest::{AddressPair, Leaf, Loop, Nest, dst};
 use crate::dtype::Format;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
-use crate::layout::axis::Addr;
-use crate::layout::piecewise::{Piecewise, Region, add, zip};
+use crate::layout::axis::{Addr, Axis};
+use crate::layout::index::{connected, ravel, unravel};
+use crate::layout::piecewise::{Piecewise, Region, add, scale, zip};
 
-/// The most nests of one plan. The layouts of real systems need fewer than a hundred.
-pub(crate) const MAX_NESTS: usize = 4096;
+/// The most nests of one plan. The layouts of real systems need fewer than a hundred; what needs more is a shape whose
+/// splits on the two sides share no period. Planning takes about a microsecond and half a kilobyte for each.
+pub(crate) const MAX_NESTS: usize = 1 << 18;
 
 /// The most elements of a group of dimensions that must be followed one by one, because the layouts
-/// interleave them in a way that no product of staircases describes.
+/// interleave them in a way that no product of maps describes.
 const MAX_FOLLOWED: u64 = 1 << 20;
 
 /// The nests that move every element, and those that fill what is left of the destination.
@@ -26,10 +28,10 @@ pub(crate) fn lower(src: &Layout, dst: &Layout) -> Result<Vec<Nest>> {
             nests = nested(moves, dst)?.into_iter().map(|p| nest(p, Leaf::Element, dst)).collect();
         }
     }
-    let wide = |s: Addr| [0, 0, 0, s[0], s[1], s[2]];
-    let fills = dst.padding()?.into_iter().map(|piece| Region {
-        at: wide(piece.at),
-        loops: piece.loops.iter().map(|&(n, s)| (n, wide(s))).collect(),
+    let written = |s: Addr| [0, 0, 0, s[0], s[1], s[2]];
+    let fills = dst.padding()?.into_iter().map(|region| Region {
+        at: written(region.at),
+        loops: region.loops.iter().map(|&(n, s)| (n, written(s))).collect(),
     });
     nests.extend(nested(fills.collect(), dst)?.into_iter().map(|p| nest(p, Leaf::Fill, dst)));
     limit(nests.len())?;
@@ -45,7 +47,7 @@ pub(super) fn limit(nests: usize) -> Result<()> {
     }
 }
 
-/// Every element's move, as rectangular pieces.
+/// Where every element lies on both sides, as regions.
 fn moves(src: &Layout, dst: &Layout) -> Result<Vec<Region<6>>> {
     let mut base: AddressPair = [0, src.offset, 0, 0, dst.offset, 0];
     let groups = groups(src, dst);
@@ -62,14 +64,14 @@ fn moves(src: &Layout, dst: &Layout) -> Result<Vec<Region<6>>> {
         let (to, b) = side(dst, group)?;
         let (at, both) = zip::<3, 3, 6>(&a, &b)?;
         let start = std::array::from_fn(|k| if k < 3 { from[k] } else { to[k - 3] });
-        let mut pieces = both.pieces(add(start, at))?;
+        let mut regions = both.regions(add(start, at))?;
         if matches!(dst.format(), Format::Block(_)) {
-            pieces = gather::align(pieces, dst)?;
+            regions = gather::align(regions, dst)?;
         }
-        limit(all.len().saturating_mul(pieces.len()))?;
+        limit(all.len().saturating_mul(regions.len()))?;
         let cross = |a: &Region<6>| {
             let a = a.clone();
-            pieces.iter().map(move |p| Region {
+            regions.iter().map(move |p| Region {
                 at: add(a.at, p.at),
                 loops: a.loops.iter().chain(&p.loops).copied().collect(),
             })
@@ -82,37 +84,29 @@ fn moves(src: &Layout, dst: &Layout) -> Result<Vec<Region<6>>> {
 /// The dimensions of more than one element, in groups that neither layout takes apart.
 fn groups(src: &Layout, dst: &Layout) -> Vec<Vec<usize>> {
     let shape = src.shape();
-    let mut group: Vec<usize> = (0..shape.len()).collect();
-    for axis in src.axes.iter().chain(&dst.axes) {
-        let mut dims = axis.dims.iter().filter(|&&d| shape[d] > 1);
-        let Some(&first) = dims.next() else { continue };
-        for &d in dims {
-            let (from, to) = (group[d], group[first]);
-            group.iter_mut().filter(|g| **g == from).for_each(|g| *g = to);
-        }
-    }
-    (0..shape.len())
-        .map(|g| (0..shape.len()).filter(|&d| group[d] == g && shape[d] > 1).collect())
-        .filter(|dims: &Vec<usize>| !dims.is_empty())
-        .collect()
+    connected(shape.len(), src.axes.iter().chain(&dst.axes).map(|axis| wide(&axis.dims, shape)))
 }
 
-/// One layout's staircase over a group of dimensions, row-major.
+/// Those of some dimensions that have more than one element.
+fn wide(dims: &[usize], shape: &[u64]) -> Vec<usize> {
+    dims.iter().copied().filter(|&d| shape[d] > 1).collect()
+}
+
+/// One layout's map over a group of dimensions, row-major.
 fn side(layout: &Layout, group: &[usize]) -> Result<(Addr, Piecewise<3>)> {
     let shape = layout.shape();
-    let wide = |dims: &[usize]| -> Vec<usize> { dims.iter().copied().filter(|&d| shape[d] > 1).collect() };
     let mut axes: Vec<_> = layout
         .axes
         .iter()
-        .map(|a| (wide(&a.dims), a))
+        .map(|a| (wide(&a.dims, shape), a))
         .filter(|(d, _)| d.iter().any(|d| group.contains(d)))
         .collect();
     axes.sort_by_key(|(dims, _)| dims[0]);
     let start = axes.iter().fold([0; 3], |at, (_, axis)| add(at, axis.start));
     let in_order: Vec<usize> = axes.iter().flat_map(|(dims, _)| dims.clone()).collect();
     if in_order == group {
-        let product = axes.iter().rev().fold(Piecewise::ONE, |inner, (_, axis)| axis.stair.product(&inner));
-        return Ok((start, product));
+        let times = |inner: Piecewise<3>, (_, axis): &(_, &Axis)| axis.addresses.product(&inner);
+        return Ok((start, axes.iter().rev().try_fold(Piecewise::ONE, times)?));
     }
     // The axes interleave: follow the elements.
     let len: u64 = group.iter().map(|&d| shape[d]).product();
@@ -121,63 +115,70 @@ fn side(layout: &Layout, group: &[usize]) -> Result<(Addr, Piecewise<3>)> {
         return Err(Error::TooComplex { what, cap: MAX_FOLLOWED as usize });
     }
     let mut index = vec![0; shape.len()];
-    let addresses = (0..len).map(|mut u| {
-        for &d in group.iter().rev() {
-            index[d] = u % shape[d];
-            u /= shape[d];
-        }
-        axes.iter().fold([0; 3], |at, (dims, axis)| {
-            add(at, axis.stair.eval(dims.iter().fold(0, |u, &d| u * shape[d] + index[d])))
-        })
+    let addresses = (0..len).map(|u| {
+        unravel(u, group, shape, &mut index);
+        axes.iter().fold([0; 3], |at, (dims, axis)| add(at, axis.addresses.eval(ravel(&index, dims, shape))))
     });
-    let (first, stair) = Piecewise::through(addresses)?;
-    Ok((add(start, first), stair))
+    let (first, map) = Piecewise::through(addresses)?;
+    Ok((add(start, first), map))
 }
 
-/// The same pieces with loops that go upward and nest in the destination: a loop whose turns fall between those
-/// of another, or that goes up in units and down in bytes, is taken apart.
-fn nested(moves: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Region<6>>> {
-    let mut out = Vec::with_capacity(moves.len());
-    let mut work = moves;
-    while let Some(mut piece) = work.pop() {
+/// The same elements, in regions whose loops go upward and nest in the destination: a loop whose iterations fall
+/// between those of another, or that goes up in units and down in bytes, is taken apart.
+fn nested(regions: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Region<6>>> {
+    let mut out = Vec::with_capacity(regions.len());
+    let mut work = regions;
+    while let Some(region) = work.pop() {
         limit(out.len() + work.len())?;
-        piece.loops.retain(|l| l.0 > 1);
-        for (n, step) in &mut piece.loops {
-            if layout.linear(dst(*step)) < 0 {
-                let way = step.map(|s| s * (*n as i64 - 1));
-                piece.at = add(piece.at, way);
-                *step = step.map(|s| -s);
-            }
-        }
-        piece.loops.sort_by_key(|&(_, s)| layout.linear(dst(s)));
-        let mut extent = layout.block_bytes() as i64;
-        let interleaved = piece.loops.iter().position(|&(n, s)| {
-            let step = layout.linear(dst(s));
-            let meets = step < extent || s[3] < 0 || s[4] < 0;
-            extent += (n as i64 - 1) * step;
-            meets
-        });
-        match interleaved {
-            None => out.push(piece),
+        let mut region = upward(region, layout);
+        region.loops.sort_by_key(|&(_, s)| layout.linear(dst(s)));
+        match interleaved(&region, layout) {
+            None => out.push(region),
             Some(i) => {
-                let (n, step) = piece.loops.remove(i);
+                let n = region.loops[i].0;
                 limit(n.min(1 << 32) as usize)?;
-                work.extend(
-                    (0..n as i64).map(|k| Region {
-                        at: add(piece.at, step.map(|s| s * k)),
-                        loops: piece.loops.clone(),
-                    }),
-                );
+                work.extend((0..n).map(|k| region.iteration(i, k)));
             }
         }
     }
     Ok(out)
 }
 
+/// A loop that keeps those of a region from nesting, to be taken apart: of a loop whose iterations meet and those inside
+/// of it, the one of fewest iterations that makes them apart. Loops come with the least destination step first.
+fn interleaved(region: &Region<6>, layout: &Layout) -> Option<usize> {
+    let step = |i: usize| layout.linear(dst(region.loops[i].1));
+    let span = |i: usize| (region.loops[i].0 as i64 - 1) * step(i);
+    let mut extent = layout.block_bytes() as i64;
+    for (i, (n, s)) in region.loops.iter().enumerate() {
+        if s[3] < 0 || s[4] < 0 {
+            return Some(i);
+        }
+        if step(i) < extent {
+            let inner = (0..i).filter(|&j| extent - span(j) <= step(i) && region.loops[j].0 < *n);
+            return Some(inner.min_by_key(|&j| region.loops[j].0).unwrap_or(i));
+        }
+        extent += span(i);
+    }
+    None
+}
+
+/// The same elements, in loops of more than one iteration that step upward in the destination.
+pub(super) fn upward(mut region: Region<6>, layout: &Layout) -> Region<6> {
+    region.loops.retain(|l| l.0 > 1);
+    for (n, step) in &mut region.loops {
+        if layout.linear(dst(*step)) < 0 {
+            region.at = add(region.at, scale(*step, *n as i64 - 1));
+            *step = scale(*step, -1);
+        }
+    }
+    region
+}
+
 /// A nest with its loops in order of destination, and joined where they chain on both sides.
-fn nest(piece: Region<6>, leaf: Leaf, layout: &Layout) -> Nest {
-    let loops = piece.loops.into_iter().filter(|l| l.0 > 1).map(|(n, step)| Loop { n, step });
-    Nest::new(piece.at, simplify(loops.collect(), |l| layout.linear(l.dst())), leaf)
+fn nest(region: Region<6>, leaf: Leaf, layout: &Layout) -> Nest {
+    let loops = region.loops.into_iter().filter(|l| l.0 > 1).map(|(n, step)| Loop { n, step });
+    Nest::new(region.at, simplify(loops.collect(), |l| layout.linear(l.dst())), leaf)
 }
 
 /// Sorts loops by destination step, greatest first, and joins neighbours that chain on both sides.
@@ -193,4 +194,161 @@ pub(super) fn simplify(mut loops: Vec<Loop>, by: impl Fn(&Loop) -> i64) -> Vec<L
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DType;
+    use crate::families::dense;
+    use crate::family::{Descriptor, Placement, Tensor};
+
+    fn layout(text: &str, shape: &[u64]) -> Layout {
+        let tensor = Tensor { shape: shape.to_vec(), dtype: DType::F32 };
+        text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap()
+    }
+
+    fn row_major(shape: &[u64]) -> Layout {
+        dense(&Tensor { shape: shape.to_vec(), dtype: DType::F32 })
+    }
+
+    /// Destination byte, source byte, and loops of (iterations, destination step, source step).
+    type Bytes = (i64, i64, Vec<(u64, i64, i64)>);
+
+    fn bytes(nests: &[Nest], leaf: &Leaf) -> Vec<Bytes> {
+        let loops = |n: &Nest| n.loops.iter().map(|l| (l.n, l.step[4], l.step[1])).collect();
+        nests.iter().filter(|n| n.leaf == *leaf).map(|n| (n.at[4], n.at[1], loops(n))).collect()
+    }
+
+    #[test]
+    fn a_copy_of_equal_layouts_is_one_loop() {
+        let nests = lower(&row_major(&[4, 6]), &row_major(&[4, 6])).unwrap();
+        assert_eq!(bytes(&nests, &Leaf::Element), [(0, 0, vec![(24, 4, 4)])]);
+        assert_eq!(nests.len(), 1);
+    }
+
+    #[test]
+    fn a_transpose_is_two_loops() {
+        let columns = layout("memref<4x6xf32, strided<[1, 4]>>", &[4, 6]);
+        let nests = lower(&row_major(&[4, 6]), &columns).unwrap();
+        assert_eq!(bytes(&nests, &Leaf::Element), [(0, 0, vec![(6, 16, 4), (4, 4, 24)])]);
+    }
+
+    #[test]
+    fn a_padded_array_is_filled_between_its_rows() {
+        let padded = layout("memref<3x4xf32, strided<[6, 1]>>", &[3, 4]);
+        let nests = lower(&row_major(&[3, 4]), &padded).unwrap();
+        assert_eq!(bytes(&nests, &Leaf::Element), [(0, 0, vec![(3, 24, 16), (4, 4, 4)])]);
+        // Two elements after each row but the last, which ends the array.
+        assert_eq!(bytes(&nests, &Leaf::Fill), [(16, 0, vec![(2, 24, 0), (2, 4, 0)])]);
+    }
+
+    #[test]
+    fn a_ragged_tile_has_a_nest_for_each_face_and_fills_around() {
+        let tile = layout("ttnn(dtype=float32, layout=TILE)", &[20, 16]);
+        let nests = lower(&row_major(&[20, 16]), &tile).unwrap();
+        // Faces of 16x16: the first is whole, the third has 4 rows.
+        assert_eq!(
+            bytes(&nests, &Leaf::Element),
+            [(0, 0, vec![(256, 4, 4)]), (2 * 1024, 16 * 64, vec![(64, 4, 4)])]
+        );
+        let filled: u64 = nests
+            .iter()
+            .filter(|n| n.leaf == Leaf::Fill)
+            .map(|n| n.loops.iter().map(|l| l.n).product::<u64>())
+            .sum();
+        assert_eq!(filled, 1024 - 320);
+    }
+
+    #[test]
+    fn dimensions_that_a_layout_joins_are_one_group() {
+        let joined = layout(
+            "#ttcore.metal_layout<(d0, d1, d2) -> (d0 * 3 + d1, d2), undef, <1x1>, \
+            memref<1x1x!ttcore.tile<32x32, f32>, #ttcore.memory_space<l1>>>",
+            &[2, 3, 5],
+        );
+        assert_eq!(groups(&row_major(&[2, 3, 5]), &joined), [vec![0, 1], vec![2]]);
+        // A dimension of one element is in no group.
+        assert_eq!(groups(&row_major(&[2, 1, 5]), &row_major(&[2, 1, 5])), [[0], [2]]);
+    }
+
+    #[test]
+    fn of_loops_that_interleave_the_shorter_one_is_taken_apart() {
+        // A thousand times two elements, 6 apart, in steps of 8: each pair reaches into the next.
+        let target = row_major(&[4096]);
+        let loops = vec![(1000, [0, 8, 0, 0, 8, 0]), (2, [0, 4000, 0, 0, 12, 0])];
+        let mut regions = nested(vec![Region { at: [0; 6], loops }], &target).unwrap();
+        regions.sort_by_key(|r| r.at);
+        let half = |at| Region { at, loops: vec![(1000, [0, 8, 0, 0, 8, 0])] };
+        assert_eq!(regions, [half([0; 6]), half([0, 4000, 0, 0, 12, 0])]);
+    }
+
+    /// The bytes that nests write.
+    fn written(nests: &[Nest], layout: &Layout) -> u64 {
+        let leaves = |n: &Nest| n.loops.iter().map(|l| l.n).product::<u64>();
+        nests.iter().map(leaves).sum::<u64>() * layout.block_bytes()
+    }
+
+    /// Pairs whose splits share no short period: nests in a stack of 256 KiB, and as many as there are ragged ends.
+    #[test]
+    fn ragged_pairs_are_lowered_in_a_small_stack() {
+        let cases: [(&str, &str, &[u64], usize); 6] = [
+            (
+                "metal(shape=(2, 3, 32, 1000032), collapse=[(1, -1)], grid=(2, 1, 2), tile=(32, 32), dtype=f32, oob=undef, memory=l1)",
+                "ttnn(dtype=bfloat16, layout=TILE)",
+                &[2, 3, 32, 1_000_032],
+                10,
+            ),
+            (
+                "metal(shape=(500, 20079, 31), collapse=[(0, -1)], grid=(4, 2), tile=(32, 32), dtype=bfp_bf8, oob=undef, memory=l1)",
+                "SpyreTensorLayout((500, 20079, 31), torch.float16)",
+                &[500, 20_079, 31],
+                10_000,
+            ),
+            (
+                "memref<1x1xf32>",
+                "ttnn(dtype=float32, layout=TILE, memory=BLOCK_SHARDED, grid=(1, 1), shard=(32, 33554432))",
+                &[1, 1],
+                20,
+            ),
+            (
+                "#ttcore.metal_layout<(d0, d1, d2) -> (0, d0 * 20900 + d1 * 190 + d2), zero, <1x4>, \
+                 memref<1x21227x!ttcore.tile<8 x 32, f32>, #ttcore.memory_space<l1>>>",
+                "ttnn(dtype=float32, layout=TILE, tile=(32, 16), memory=INTERLEAVED, banks=1, alignment=16)",
+                &[130, 110, 187],
+                5_000,
+            ),
+            (
+                "metal(shape=(3058, 142858, 7), collapse=[(0, -1)], grid=(4, 2), tile=(32, 32), dtype=bf16, oob=undef, memory=l1)",
+                "ttnn(dtype=bfloat16, layout=TILE)",
+                &[3058, 142_858, 7],
+                2_000,
+            ),
+            (
+                "ttnn(dtype=bfloat4_b, layout=TILE, memory=INTERLEAVED, banks=12, alignment=64)",
+                "ttnn(dtype=float32, layout=ROW_MAJOR, memory=ND_SHARDED, grid=(8, 8), shard=(1706032, 32))",
+                &[4096, 4096, 100],
+                10_000,
+            ),
+        ];
+        for (from, to, shape, most) in cases {
+            let lowered = move || {
+                let to = layout(to, shape);
+                let nests = lower(&layout(from, shape), &to).unwrap();
+                assert_eq!(written(&nests, &to), to.space.units * to.space.unit_bytes, "{from}");
+                nests.len()
+            };
+            let thread = std::thread::Builder::new().stack_size(256 << 10);
+            let nests = thread.spawn(lowered).unwrap().join().unwrap();
+            assert!(nests <= most, "{nests} nests from {from} to {to}");
+        }
+    }
+
+    #[test]
+    fn simplified_loops_join_where_both_sides_chain() {
+        let l = |n, dst, src| Loop { n, step: [0, src, 0, 0, dst, 0] };
+        let by = |l: &Loop| l.step[4];
+        assert_eq!(simplify(vec![l(4, 4, 4), l(3, 16, 16)], by), [l(12, 4, 4)]);
+        assert_eq!(simplify(vec![l(4, 4, 4), l(3, 16, 20)], by), [l(3, 16, 20), l(4, 4, 4)]);
+    }
 }

@@ -9,7 +9,7 @@ mod relayout;
 mod verify;
 
 use kernels::{BlockCodec, BlockOptions, Cast, Kernels, Number};
-pub use kernels::{Isa, Rounding};
+pub use kernels::{Decoding, Isa, Rounding};
 
 use crate::dtype::{DType, Format};
 use crate::error::{Error, Result};
@@ -31,8 +31,8 @@ pub struct Options {
     pub rounding: Rounding,
     /// Whether block floats try the next lower shared exponent and keep the better one.
     pub search: bool,
-    /// Whether block floats decode with the device library's quirks instead of exactly.
-    pub compat_unpack: bool,
+    /// How block floats decode: exactly, or as the device's library or the device itself does.
+    pub compat_unpack: Decoding,
     /// How Spyre's 16-bit float treats its edges.
     pub sen169: Sen169,
     /// Whether an integer that its destination cannot hold becomes the nearest one that it can, instead of an error.
@@ -158,7 +158,7 @@ impl Plan {
         // Rounding and search are about writing.
         let reading = Options { rounding: Rounding::default(), search: false, ..*options };
         let source = Endpoint::new(src, &reading)?;
-        let target = Endpoint::new(dst, options)?;
+        let target = Endpoint::new(dst, options)?.packed_from(&source);
         let op = operation(&source, &target, options)?;
         let mut nests = lower::lower(src, dst)?;
         verify::verify(&nests, src, dst)?;
@@ -168,7 +168,7 @@ impl Plan {
             if filled { fill(&target, dst.fill())? } else { (Box::default(), dst.fill() as f32) };
         let kernels = kernels_for(options.isa)?;
         let streams = match options.store {
-            Store::Auto => kernels.stores_past_caches() && target.space.total_bytes() >= STREAMED,
+            Store::Auto => kernels.has_non_temporal_stores() && target.space.total_bytes() >= STREAMED,
             store => store == Store::Streamed,
         };
         order::choose(&mut nests, &source, &target, op, streams);
@@ -234,11 +234,21 @@ impl Endpoint {
     }
 }
 
+impl Endpoint {
+    /// The same destination for numbers of this source: what lies in bfloat16 is packed as from such registers.
+    pub(crate) fn packed_from(mut self, source: &Endpoint) -> Endpoint {
+        if source.number == Some(Number::Bf16) {
+            self.codec = self.codec.map(BlockCodec::with_bf16_registers);
+        }
+        self
+    }
+}
+
 /// The codec of a block format with the options that concern it.
 fn codec(layout: &Layout, options: &Options) -> Result<Option<BlockCodec>> {
     let (Format::Block(block), Some(tile)) = (layout.format(), layout.tile()) else { return Ok(None) };
     let Options { rounding, search, compat_unpack, .. } = *options;
-    let options = BlockOptions { rounding, search, compat_unpack, ..BlockOptions::default() };
+    let options = BlockOptions { rounding, search, decoding: compat_unpack, ..BlockOptions::default() };
     tile.codec(block, options).map(Some)
 }
 

@@ -263,11 +263,11 @@ fn distributes(space: &Space) -> Result<()> {
     if space.pitch_bytes < space.unit_bytes {
         return refuse(format!("units of {} bytes, {} apart", space.unit_bytes, space.pitch_bytes));
     }
-    let Some(RoundRobin { buffers, room, numbers }) = &space.deal else { return Ok(()) };
-    if buffers.checked_mul(*room).is_none_or(|round| round == 0 || !space.units.is_multiple_of(round)) {
-        return refuse(format!("{} units dealt to {buffers} buffers of {room}", space.units));
+    let Some(RoundRobin { buffers, capacity, permutation }) = &space.deal else { return Ok(()) };
+    if buffers.checked_mul(*capacity).is_none_or(|round| round == 0 || !space.units.is_multiple_of(round)) {
+        return refuse(format!("{} units dealt to {buffers} buffers of {capacity}", space.units));
     }
-    let Some(numbers) = numbers else { return Ok(()) };
+    let Some(numbers) = permutation else { return Ok(()) };
     let back = |(i, n): (u32, &u32)| numbers.from.get(*n as usize) == Some(&i);
     let all = [&numbers.to, &numbers.from].iter().all(|n| n.len() as u64 == *buffers);
     if !all || !(0..).zip(&numbers.to).all(back) {

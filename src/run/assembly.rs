@@ -1,8 +1,6 @@
 //! Blocks of elements that are assembled in L1 and written from there, past the caches.
 
-use std::mem::MaybeUninit;
-
-use kernels::Segment;
+use kernels::{Destination, Segment};
 
 use super::elements::{Calls, Carry};
 use super::memory::writable;
@@ -92,7 +90,7 @@ impl<'p> Assembly<'p> {
         Block(block): &mut Block,
         at: AddressPair,
         first: bool,
-        out: &mut [MaybeUninit<u8>],
+        out: &mut Destination<'_>,
         to: usize,
     ) {
         let plan = self.plan;
@@ -100,13 +98,13 @@ impl<'p> Assembly<'p> {
         if self.in_source {
             return plan.kernels.stream(&source[from..from + self.segments[0].len], out, to);
         }
-        self.calls.run(source, carry, at, writable(block), 0);
+        self.calls.run(source, carry, at, &mut Destination::cached(writable(block)), 0);
         let segments = &self.segments[..self.count];
         if self.reach == 0 && first {
             return plan.kernels.stream_segments(block, segments, out, to);
         }
         // The bytes up to a segment's first line are left to the block before, those up to the next line behind it taken.
-        let begin = out.as_ptr().addr().wrapping_add(to);
+        let begin = out.addr().wrapping_add(to);
         let aligned = |Segment { from, to, len }: Segment| {
             let to_line = |at: usize| begin.wrapping_add_signed(to).wrapping_add(at).wrapping_neg() % LINE;
             let before = if first { 0 } else { to_line(0).min(len + self.reach) };

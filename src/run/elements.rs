@@ -1,8 +1,6 @@
 //! Kernel calls for a block of elements.
 
-use std::mem::MaybeUninit;
-
-use kernels::{Around, Caching, Cast, MAX_AROUND, Number, TileShape, UnpackArgs, Window};
+use kernels::{Cast, Destination, MAX_OUTER_LOOPS, Number, OuterLoop, TileShape, UnpackArgs, Window};
 
 use super::clip::advance;
 use super::memory::writable;
@@ -18,11 +16,11 @@ pub(super) struct Calls<'p> {
     rows: (u64, AddressPair, i64),
     cols: (u64, AddressPair, i64),
     tiles: (u64, AddressPair, i64),
-    around: [Around; MAX_AROUND],
+    outer: [OuterLoop; MAX_OUTER_LOOPS],
     taken: usize,
     outside: [usize; MAX_LOOPS],
     left: usize,
-    caching: Caching,
+    prefetch_distance: isize,
 }
 
 impl<'p> Calls<'p> {
@@ -30,7 +28,7 @@ impl<'p> Calls<'p> {
         let walk = &nest.walk;
         let steps = |i: usize| step(nest, i);
         let pick = |i: Option<usize>| i.map_or((1, [0; 6], 0), |i| (size[i], nest.loops[i].step, steps(i)));
-        let mut around = [Around::default(); MAX_AROUND];
+        let mut outer = [OuterLoop::default(); MAX_OUTER_LOOPS];
         let mut taken = 0;
         let mut outside = [0; MAX_LOOPS];
         let mut left = 0;
@@ -40,10 +38,10 @@ impl<'p> Calls<'p> {
             if size[i] == 1 || [walk.rows, walk.cols, walk.tiles].contains(&Some(i)) {
                 continue;
             }
-            if takes && taken < MAX_AROUND && l.step[0] == 0 && left == 0 {
+            if takes && taken < MAX_OUTER_LOOPS && l.step[0] == 0 && left == 0 {
                 taken += 1;
-                around[MAX_AROUND - taken] =
-                    Around { n: size[i] as usize, src: l.step[1] as isize, dst: steps(i) as isize };
+                outer[MAX_OUTER_LOOPS - taken] =
+                    OuterLoop { n: size[i] as usize, src: l.step[1] as isize, dst: steps(i) as isize };
             } else {
                 outside[left] = i;
                 left += 1;
@@ -55,12 +53,11 @@ impl<'p> Calls<'p> {
         let run = nest.loops.last().map_or(0, |run| run.n as i64 * run.step[1]);
         let next =
             walk.within.iter().rev().skip(1).find(|&&i| size[i] > 1).map_or(0, |&i| nest.loops[i].step[1]);
-        let ahead = match walk.ahead {
+        let prefetch_distance = match walk.ahead {
             0 if next != run && !walk.assembled => next.saturating_mul(4),
             ahead => ahead,
-        };
-        let caching = Caching { past: plan.streams && !walk.assembled, ahead: ahead as isize };
-        Calls { plan, nest, size, caching, rows, cols, tiles, around, taken, outside, left }
+        } as isize;
+        Calls { plan, nest, size, prefetch_distance, rows, cols, tiles, outer, taken, outside, left }
     }
 
     pub(super) fn size(&self) -> &[u64; MAX_LOOPS] {
@@ -73,7 +70,7 @@ impl<'p> Calls<'p> {
         source: &[u8],
         carry: &mut Carry,
         mut at: AddressPair,
-        out: &mut [MaybeUninit<u8>],
+        out: &mut Destination<'_>,
         to: usize,
     ) {
         let mut to = to as i64;
@@ -95,14 +92,7 @@ impl<'p> Calls<'p> {
     }
 
     /// One kernel call.
-    fn call(
-        &self,
-        source: &[u8],
-        carry: &mut Carry,
-        at: AddressPair,
-        out: &mut [MaybeUninit<u8>],
-        to: usize,
-    ) {
+    fn call(&self, source: &[u8], carry: &mut Carry, at: AddressPair, out: &mut Destination<'_>, to: usize) {
         let plan = self.plan;
         let ((rows, row, dst_row), (cols, col, dst_col)) = (self.rows, self.cols);
         let window = |k: usize| Window {
@@ -113,7 +103,7 @@ impl<'p> Calls<'p> {
             dst_row: dst_row as isize,
             dst_col: dst_col as isize,
         };
-        let around = &self.around[MAX_AROUND - self.taken..];
+        let outer = &self.outer[MAX_OUTER_LOOPS - self.taken..];
         let from = (plan.src.space.unit_at(at[0]) + at[1]) as usize;
         match (plan.src.codec, plan.op) {
             (Some(codec), Op::Convert(number, into)) => {
@@ -122,38 +112,39 @@ impl<'p> Calls<'p> {
                 if let Some(args) = rectangle(from, at[2], to, &w, codec.tile().cols()) {
                     let (tiles, src_tile, dst_tile) = (tiles as usize, step[1] as usize, dst_tile as isize);
                     let args = UnpackArgs { tiles, src_tile, dst_tile, ..args };
-                    return plan.kernels.unpack(&codec, into, source, &args, out);
+                    return plan.kernels.unpack(&codec, into, source, &args, out.bytes());
                 }
                 let w = Window { src_row: w.src_row * 4, src_col: w.src_col * 4, ..w };
                 for t in 0..tiles as i64 {
                     let (from, to) =
                         (from + (t * step[1]) as usize, to.wrapping_add_signed((t * dst_tile) as isize));
                     let tile = carry.unpacked(plan, source, from);
-                    plan.kernels.convert(number, into, tile, at[2] as usize * 4, out, to, &w);
+                    plan.kernels.convert(number, into, tile, at[2] as usize * 4, out.bytes(), to, &w);
                 }
             }
             (_, Op::Convert(number, into)) => {
-                plan.kernels.convert_around(
+                plan.kernels.convert_loops(
                     number,
                     into,
                     source,
                     from,
-                    out,
+                    out.bytes(),
                     to,
                     &window(1),
-                    around,
-                    self.caching.ahead,
+                    outer,
+                    self.prefetch_distance,
                 );
             }
             (_, Op::Cast { cast, strict }) => {
-                let fits = plan.kernels.cast(cast, source, from, out, to, &window(1));
+                let fits = plan.kernels.cast(cast, source, from, out.bytes(), to, &window(1));
                 if strict && !fits {
                     let all = misfits(plan, source, cast, at, (rows, row), (cols, col));
                     carry.misfit = all.fold(carry.misfit, Misfit::earlier);
                 }
             }
             (_, Op::Copy(size)) => {
-                plan.kernels.copy_around(size, source, from, out, to, &window(1), around, self.caching);
+                let distance = self.prefetch_distance;
+                plan.kernels.copy_loops(size, source, from, out, to, &window(1), outer, distance);
             }
         }
     }

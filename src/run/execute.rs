@@ -4,6 +4,8 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
+use kernels::Destination;
+
 use super::job::Job;
 use super::memory::{Split, writable, written};
 use super::threads::Executor;
@@ -184,11 +186,11 @@ impl Plan {
         begin: usize,
         out: &mut [MaybeUninit<u8>],
     ) -> Option<Misfit> {
-        let misfit = Job::new(self, source, source_begin, out).run(begin);
         if self.streams {
-            self.kernels.fence();
+            self.kernels.non_temporal(out, |out| Job::new(self, source, source_begin, out).run(begin))
+        } else {
+            Job::new(self, source, source_begin, &mut Destination::cached(out)).run(begin)
         }
-        misfit
     }
 }
 

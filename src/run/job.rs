@@ -1,6 +1,6 @@
 //! One range of the destination being written, nest by nest and block by block.
 
-use std::mem::MaybeUninit;
+use kernels::Destination;
 
 use super::assembly::{Assembly, Block};
 use super::clip::{View, advance};
@@ -9,25 +9,25 @@ use crate::plan::nest::{Leaf, Nest};
 use crate::plan::{MAX_LOOPS, Misfit, Plan};
 
 /// One range of the destination being written.
-pub(super) struct Job<'a> {
+pub(super) struct Job<'a, 'd> {
     pub(super) plan: &'a Plan,
     pub(super) source: &'a [u8],
     /// The byte of the source at which `source` begins.
     pub(super) source_begin: i64,
-    pub(super) out: &'a mut [MaybeUninit<u8>],
+    pub(super) out: &'a mut Destination<'d>,
     /// What is assembled before it is written.
     pub(super) block: Option<Block>,
     pub(super) carry: Carry,
 }
 
-impl<'a> Job<'a> {
+impl<'a, 'd> Job<'a, 'd> {
     /// `source` is the bytes of the source from `source_begin` on that are read.
     pub(super) fn new(
         plan: &'a Plan,
         source: &'a [u8],
         source_begin: usize,
-        out: &'a mut [MaybeUninit<u8>],
-    ) -> Job<'a> {
+        out: &'a mut Destination<'d>,
+    ) -> Job<'a, 'd> {
         let source_begin = source_begin as i64;
         Job { plan, source, source_begin, out, block: None, carry: Carry::default() }
     }
@@ -41,7 +41,7 @@ impl<'a> Job<'a> {
             plan.clip(part.lo, part.hi, &mut |nest, view| self.rectangle(nest, view, base));
             if part.gap > 0 {
                 let to = at + (part.hi - part.lo) as usize;
-                plan.kernels.fill(&[0], self.out, to, 1, 0, part.gap);
+                plan.kernels.fill(&[0], self.out.bytes(), to, 1, 0, part.gap);
             }
         }
         self.carry.misfit
@@ -115,6 +115,6 @@ impl<'a> Job<'a> {
         let len = nest.walk.cols.map_or(1, |c| size[c] as usize) * self.plan.dst.block_bytes;
         let rows = nest.walk.rows.map_or(1, |r| size[r] as usize);
         let step = nest.walk.rows.map_or(0, |r| self.plan.linear(nest.loops[r].step) as isize);
-        self.plan.kernels.fill(&self.plan.fill, self.out, to, rows, step, len);
+        self.plan.kernels.fill(&self.plan.fill, self.out.bytes(), to, rows, step, len);
     }
 }

@@ -9,7 +9,7 @@ use super::memory::writable;
 use crate::plan::nest::{AddressPair, Gather, Nest};
 use crate::plan::{MAX_BLOCK, MAX_LOOPS, Op};
 
-impl Job<'_> {
+impl Job<'_, '_> {
     /// Packs a tile, or a row of tiles that a kernel reads where they lie.
     pub(super) fn pack(
         &mut self,
@@ -44,7 +44,7 @@ impl Job<'_> {
             };
             let bytes = args.tiles * plan.dst.block_bytes;
             if !plan.streams || row.is_none_or(|i| nest.walk.segment > i) || bytes > MAX_BLOCK {
-                return plan.kernels.pack(&codec, number, self.source, &args, self.out, to);
+                return plan.kernels.pack(&codec, number, self.source, &args, self.out.bytes(), to);
             }
             let Block(block) = self.block.get_or_insert_with(Block::zero);
             plan.kernels.pack(&codec, number, self.source, &args, writable(block), 0);
@@ -70,7 +70,7 @@ impl Job<'_> {
             dst_tile: plan.dst.block_bytes,
         };
         let tile = bytemuck::cast_slice(&self.carry.tile()[..elements]);
-        plan.kernels.pack(&codec, Number::F32, tile, &args, self.out, to);
+        plan.kernels.pack(&codec, Number::F32, tile, &args, self.out.bytes(), to);
     }
 
     /// Puts the elements of one part of a tile, which begin at `at`, in their slots.

@@ -25,7 +25,8 @@ pub fn reference(src: &Layout, dst: &Layout, options: &Options, source: &[u8]) -
     }
     dst.check_destination()?;
     let reading = Options { rounding: Default::default(), search: false, ..*options };
-    let (from, to) = (Endpoint::new(src, &reading)?, Endpoint::new(dst, options)?);
+    let from = Endpoint::new(src, &reading)?;
+    let to = Endpoint::new(dst, options)?.packed_from(&from);
     let op = operation(&from, &to, options)?;
     let (fill, pad) = fill(&to, dst.fill())?;
 

@@ -236,11 +236,12 @@ def _compiled(
     rounding: str = "host",
     search: bool = False,
     codec: str = "nearest",
-    compat_unpack: bool = False,
+    compat_unpack: bool | str = False,
     saturate: bool = False,
 ) -> Plan:
     pad = None if pad_value is None else float.fromhex(pad_value)
-    choices = (rounding, search, codec, compat_unpack, saturate)
+    decoding = compat_unpack if isinstance(compat_unpack, str) else "host" if compat_unpack else "exact"
+    choices = (rounding, search, codec, decoding, saturate)
     return Plan(_Plan(shape, dtype, source, to, mesh, device, pad, *choices))
 
 
@@ -275,7 +276,7 @@ def compile(
     rounding: str = "host",
     search: bool = False,
     codec: str = "nearest",
-    compat_unpack: bool = False,
+    compat_unpack: bool | str = False,
     saturate: bool = False,
 ) -> Plan:
     """Compiles the conversion of a tensor from `src` to `dst`.
@@ -285,9 +286,9 @@ def compile(
     `mesh` mapper the layout is what one device gets; a `device` places the cores of a metal layout. `pad_value` fills what
     no element reaches.
 
-    The rest chooses between published rules. Of block floats: `rounding` ("host", "device", "truncate"), `search` for the
-    better shared exponent, `compat_unpack` for the device library's decoding. Of SEN169_FP16: `codec` ("nearest",
-    "deeptools"). Integers that do not fit are an error, or the nearest that do with `saturate`.
+    The rest chooses between published rules. Of block floats: `rounding` ("host", "device", "device-op", "truncate"),
+    `search` for the better shared exponent, `compat_unpack` for the decoding of the device's library (True or "host") or of
+    the device ("device"). Of SEN169_FP16: `codec` ("nearest", "deeptools"). Integers that do not fit are an error, or the nearest that do with `saturate`.
     """
     source: str | None
     if src is None or isinstance(src, (str, Layout)):
@@ -313,7 +314,7 @@ def convert(
     rounding: str = "host",
     search: bool = False,
     codec: str = "nearest",
-    compat_unpack: bool = False,
+    compat_unpack: bool | str = False,
     saturate: bool = False,
     out: Any = None,
     threads: int | None = None,

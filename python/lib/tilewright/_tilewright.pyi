@@ -49,7 +49,7 @@ class Plan:
         rounding: str,
         search: bool,
         codec: str,
-        compat_unpack: bool,
+        compat_unpack: str,
         saturate: bool,
     ) -> Plan: ...
     def run(self, x: Any, out: Any, threads: int | None) -> None: ...

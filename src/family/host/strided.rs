@@ -4,7 +4,7 @@ use crate::dtype::{DType, Format};
 use crate::error::{Error, Result};
 use crate::family::{Family, Placement, Tensor, check_count, check_shape, check_sizes, volume};
 use crate::layout::axis::{Axis, Level};
-use crate::layout::piecewise::{MAX_PARTS, Piecewise};
+use crate::layout::piecewise::{MAX_REGIONS, Piecewise};
 use crate::layout::{Geometry, Layout, MAX_BYTES, Parts, Space};
 
 /// A host array: `memref<2x3x4xf32, strided<[12, 4, 1], offset: 0>>`.
@@ -44,7 +44,7 @@ fn axes(shape: &[u64], strides: &[i64], size: i64) -> Result<Vec<Axis>> {
         extent += (i128::from(n) - 1) * i128::from(stride);
     }
     let upward = steps.iter().all(|s| s.0 > 0);
-    let followed = shape.iter().product::<u64>() <= MAX_PARTS as u64 && extent <= 1 << 32;
+    let followed = shape.iter().product::<u64>() <= MAX_REGIONS as u64 && extent <= 1 << 32;
     if interleaved && upward && followed {
         let loops: Vec<_> = shape.iter().copied().zip(strides.iter().map(|&s| [s])).collect();
         let cells = vec![Level::bytes(extent as u64, size)];

@@ -537,7 +537,7 @@ mod tests {
         // A long row dimension cut in two stays a handful of nodes.
         let rows = Mapper::ShardTensorToMesh { mesh_shape: vec![1, 8], dim: -1 };
         let built = rows.apply(&tensor(&[131_072, 8192]), Uneven::Refuse, dense).unwrap();
-        assert!(built.axes.iter().all(|a| a.stair.pieces(a.start).unwrap().len() == 1));
+        assert!(built.axes.iter().all(|a| a.addresses.regions(a.start).unwrap().len() == 1));
     }
 
     #[test]

@@ -116,7 +116,7 @@ mod tests {
         };
         let [rows, cols] = levels(tile, format).map(axis);
         let at = |r, c| {
-            let (row, col) = (rows.stair.eval(r), cols.stair.eval(c));
+            let (row, col) = (rows.addresses.eval(r), cols.addresses.eval(c));
             std::array::from_fn(|k| row[k] + col[k])
         };
         (0..tile.rows).flat_map(|r| (0..tile.cols).map(move |c| (r, c))).map(|(r, c)| at(r, c)).collect()

@@ -1,0 +1,33 @@
+//! Casts of whole numbers.
+
+use std::mem::MaybeUninit;
+
+use super::{Kernels, assume_written};
+use crate::{Cast, Integer, Number, Window};
+
+/// Every pair of formats over the edges of all ranges, through the windows that take a path of their own.
+pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
+    let edges = Integer::ALL.map(Integer::range).into_iter().flat_map(|(least, greatest)| [least, greatest]);
+    let values: Vec<i128> = edges.flat_map(|edge| [edge - 1, edge, edge + 1]).chain(-2..70).collect();
+    let pairs = Integer::ALL.into_iter().flat_map(|from| Integer::ALL.map(|to| Cast::Integer(from, to)));
+    for cast in pairs.chain([Cast::Truth(Number::Sen169), Cast::Truth(Number::F32)]) {
+        let (from, to) = (cast.source_size(), cast.size());
+        let src: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes().into_iter().take(from)).collect();
+        let (f, t) = (from as isize, to as isize);
+        for (rows, cols, src_row, src_col, dst_row, dst_col) in [
+            (1, values.len(), 0, f, 0, t),
+            (4, 9, 9 * f, f, 9 * t + 1, t),
+            (9, 4, f, 9 * f, t, 9 * t),
+            (4, 5, -7 * f, 2 * f, 5 * t, t),
+        ] {
+            let w = Window { rows, cols, src_row, src_col, dst_row, dst_col };
+            let src_at = if src_row < 0 { 30 * from } else { 0 };
+            let run = |kernels: &Kernels| {
+                let mut dst = vec![MaybeUninit::new(0xEE); values.len() * to + 8];
+                let fits = kernels.cast(cast, &src, src_at, &mut dst, 3, &w);
+                (fits, assume_written(dst))
+            };
+            assert_eq!(run(tested), run(rule), "{} {cast:?} over {w:?}", tested.isa().name());
+        }
+    }
+}

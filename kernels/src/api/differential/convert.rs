@@ -1,0 +1,102 @@
+//! Conversions of floats.
+
+use std::mem::MaybeUninit;
+
+use super::{Kernels, assume_written};
+use crate::{Number, OuterLoop, Window};
+
+/// Every pair; the windows that take a path of their own; every code of two bytes, and wider ones around all edges.
+pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
+    for from in Number::ALL {
+        let src: Vec<u8> = codes(from)
+            .step_by(if cfg!(miri) && from.size() > 1 { 211 } else { 1 })
+            .flat_map(|code| code.to_le_bytes().into_iter().take(from.size()))
+            .collect();
+        let count = src.len() / from.size();
+        for to in Number::ALL {
+            let (f, t) = (from.size() as isize, to.size() as isize);
+            let window = |rows, cols, src_row, src_col, dst_row, dst_col| Window {
+                rows,
+                cols,
+                src_row,
+                src_col,
+                dst_row,
+                dst_col,
+            };
+            same(tested, rule, from, to, &src, &window(1, count, 0, f, 0, t));
+            // Rows of faces go eight at a time, and what is left one by one.
+            for (rows, cols) in (0..=9).chain([31, 33]).map(|cols| (5, cols)).chain([(11, 16)]) {
+                let (r, c) = (rows as isize, cols as isize);
+                same(tested, rule, from, to, &src, &window(rows, cols, c * f, f, c * t, t));
+                same(tested, rule, from, to, &src, &window(rows, cols, c * f + 3, f, c * t + 5, t));
+                same(tested, rule, from, to, &src, &window(rows, cols, f, r * f, t, r * t));
+                same(tested, rule, from, to, &src, &window(rows, cols, f, r * f, c * t, t));
+                same(tested, rule, from, to, &src, &window(rows, cols, 0, f, c * t, t));
+            }
+            let w = window(3, 5, 40 * f, f, 5 * t, t);
+            let outer =
+                [OuterLoop { n: 2, src: 20 * f, dst: 60 * t }, OuterLoop { n: 4, src: 5 * f, dst: 15 * t }];
+            same_loops(tested, rule, from, to, &src, &w, &outer);
+        }
+    }
+}
+
+/// Every code of a narrow format; of a wide one random codes and those around each exponent.
+fn codes(number: Number) -> Box<dyn Iterator<Item = u64>> {
+    match number.size() {
+        size @ (1 | 2) => Box::new(0..1 << (8 * size)),
+        size => {
+            let bits = 8 * size as u32;
+            let fraction = if size == 4 { 23 } else { 52 };
+            let random = (0..20_000_u64)
+                .map(move |i| i.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29) >> (64 - bits));
+            // Halves, quarters and neighbours of every place at which a narrower format rounds.
+            let edges = (0..1u64 << (bits - 1 - fraction)).flat_map(move |exponent| {
+                (fraction.saturating_sub(44)..fraction).flat_map(move |place| {
+                    [0, 1, 2, 3].into_iter().flat_map(move |top| {
+                        [-1i64, 0, 1].map(move |gap| {
+                            ((exponent << fraction) + (top << place)).wrapping_add_signed(gap)
+                                & (!0 >> (64 - bits))
+                        })
+                    })
+                })
+            });
+            let step = if size == 4 { 1 } else { 7 };
+            Box::new(random.chain(edges.step_by(step).flat_map(move |code| [code, code | 1 << (bits - 1)])))
+        }
+    }
+}
+
+fn same(tested: &Kernels, rule: &Kernels, from: Number, to: Number, src: &[u8], w: &Window) {
+    same_loops(tested, rule, from, to, src, w, &[]);
+}
+
+fn same_loops(
+    tested: &Kernels,
+    rule: &Kernels,
+    from: Number,
+    to: Number,
+    src: &[u8],
+    w: &Window,
+    outer: &[OuterLoop],
+) {
+    let loops = outer.iter().map(|a| (a.n, a.dst)).chain([(w.rows, w.dst_row), (w.cols, w.dst_col)]);
+    let len = loops.map(|(n, step)| n.saturating_sub(1) * step as usize).sum::<usize>() + to.size();
+    let run = |kernels: &Kernels| {
+        let mut dst = vec![MaybeUninit::new(0xEE); len + 6];
+        kernels.convert_loops(from, to, src, 0, &mut dst, 3, w, outer, 7);
+        assume_written(dst)
+    };
+    let (got, want) = (run(tested), run(rule));
+    if got != want {
+        let at = (0..got.len()).find(|&i| got[i] != want[i]).unwrap();
+        let isa = tested.isa().name();
+        panic!(
+            "{isa} {} to {} over {w:?}, {outer:?}, byte {at}: {:02x} instead of {:02x}",
+            from.name(),
+            to.name(),
+            got[at],
+            want[at]
+        );
+    }
+}

@@ -1,0 +1,131 @@
+//! Copies and transposes.
+
+use std::mem::MaybeUninit;
+
+use super::{Kernels, assume_written, sampled};
+use crate::{OuterLoop, Window};
+
+/// Bytes left around the window on all sides; none may change.
+const MARGIN: usize = 24;
+
+/// All shapes up to twice the largest transposed block and one more, in every arrangement that takes a path of
+/// its own, at every element size that does.
+pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
+    for elem in [1_usize, 2, 3, 4, 5, 8, 16, 31] {
+        let side = if elem < 16 { 2 * 16 / elem.next_power_of_two() + 1 } else { 3 };
+        for rows in sampled(0, side) {
+            for cols in sampled(0, side) {
+                for window in arrangements(elem, rows, cols) {
+                    same(tested, rule, elem, &window);
+                }
+            }
+        }
+    }
+    // Transposes go by squares of a cache line; these shapes have several, whole and ragged.
+    for elem in if cfg!(miri) { 0..0 } else { 0..4 }.map(|log| 1 << log) {
+        let sides = [64 / elem, 64 / elem + 1, 128 / elem + 3];
+        for (rows, cols) in sides.into_iter().flat_map(|rows| sides.map(|cols| (rows, cols))) {
+            for window in arrangements(elem, rows, cols) {
+                same(tested, rule, elem, &window);
+            }
+        }
+    }
+    for elem in sampled(1, 300) {
+        for (rows, cols) in [(1, 1), (3, 1), (1, 3), (2, 3)] {
+            for window in arrangements(elem, rows, cols) {
+                same(tested, rule, elem, &window);
+            }
+        }
+    }
+}
+
+/// Elements of whole units of non-temporal stores and others, at aligned and other places, in loops; some prefetch distances
+/// lead outside of the source.
+pub(crate) fn sweep_non_temporal(tested: &Kernels, rule: &Kernels) {
+    for elem in [32, 64, 96, 128, 160, 2048, 4096, 48, 100] {
+        for (at, gap, distance) in [(0, 0, 0), (32, 64, 128), (0, 32, -999), (32, 0, 1 << 30), (8, 32, 64)] {
+            let pitch = elem + gap;
+            let w = Window {
+                rows: 2,
+                cols: 3,
+                src_row: 3 * elem as isize,
+                src_col: elem as isize,
+                dst_row: pitch as isize,
+                dst_col: 2 * pitch as isize,
+            };
+            let outer = [
+                OuterLoop { n: 2, src: 6 * elem as isize, dst: 6 * pitch as isize },
+                OuterLoop { n: 3, src: 0, dst: 12 * pitch as isize },
+            ];
+            let src: Vec<u8> =
+                (0..12 * elem as u32).map(|i| (i.wrapping_mul(0x9E37_79B1) >> 24) as u8).collect();
+            let run = |kernels: &Kernels, before: u8| {
+                let mut dst = vec![MaybeUninit::new(before); 36 * pitch + 128];
+                let aligned = dst.as_ptr().align_offset(64);
+                kernels.non_temporal(&mut dst, |dst| {
+                    kernels.copy_loops(elem, &src, 0, dst, aligned + at, &w, &outer, distance);
+                });
+                assume_written(dst)[aligned..][..36 * pitch + 64].to_vec()
+            };
+            for before in [0x00, 0xFF] {
+                assert!(
+                    run(tested, before) == run(rule, before),
+                    "{} non-temporal copy of {elem}",
+                    tested.isa().name()
+                );
+            }
+        }
+    }
+}
+
+fn arrangements(elem: usize, rows: usize, cols: usize) -> Vec<Window> {
+    let (e, r, c) = (elem as isize, rows as isize, cols as isize);
+    let window =
+        |src_row, src_col, dst_row, dst_col| Window { rows, cols, src_row, src_col, dst_row, dst_col };
+    let dense = (c * e, e);
+    let mut all = Vec::new();
+    // Dense, transposed, with gaps after rows, with gaps everywhere, reversed, broadcast.
+    for src in [
+        dense,
+        (e, r * e),
+        (c * e + 5, e),
+        (e, r * e + 7),
+        ((e + 3) * c, e + 3),
+        (-c * e, e),
+        (c * e, -e),
+        (-e, -r * e - 1),
+        (0, e),
+        (e, 0),
+    ] {
+        for dst in [dense, (e, r * e), (c * e + 9, e), (e, r * e + 1), ((e + 1) * c + 2, e + 1), (-c * e, e)]
+        {
+            all.push(window(src.0, src.1, dst.0, dst.1));
+        }
+    }
+    all.into_iter().step_by(if cfg!(miri) { 7 } else { 1 }).collect()
+}
+
+/// The lowest offset the strides reach, negated, and the bytes from there to the end of the highest element.
+fn extent(elem: usize, row: (usize, isize), col: (usize, isize)) -> (usize, usize) {
+    let distance = |(count, stride): (usize, isize)| count.saturating_sub(1) as isize * stride;
+    let below = -(distance(row).min(0) + distance(col).min(0)) as usize;
+    let above = (distance(row).max(0) + distance(col).max(0)) as usize;
+    (below, below + above + elem)
+}
+
+fn same(tested: &Kernels, rule: &Kernels, elem: usize, w: &Window) {
+    let (src_at, src_len) = extent(elem, (w.rows, w.src_row), (w.cols, w.src_col));
+    let (dst_at, dst_len) = extent(elem, (w.rows, w.dst_row), (w.cols, w.dst_col));
+    // A byte ramp would repeat every 256 bytes; this sequence does not within any window here.
+    let src: Vec<u8> = (0..src_len as u32).map(|i| (i.wrapping_mul(0x9E37_79B1) >> 24) as u8).collect();
+    let run = |kernels: &Kernels, before: u8| {
+        let mut dst = vec![MaybeUninit::new(before); dst_len + 2 * MARGIN];
+        kernels.copy(elem, &src, src_at, &mut dst, dst_at + MARGIN, w);
+        assume_written(dst)
+    };
+    // Two fills before, so that a byte left out cannot hide behind an equal one.
+    for before in [0x00, 0xFF] {
+        let (got, want) = (run(tested, before), run(rule, before));
+        assert!(got == want, "{} copy of {elem}-byte elements over {w:?}", tested.isa().name());
+    }
+}

@@ -1,0 +1,94 @@
+//! Every kernel of every table against the scalar one: for each kernel a small world that visits all of its paths.
+
+pub(super) mod cast;
+pub(super) mod convert;
+pub(super) mod copy;
+pub(super) mod fill;
+pub(super) mod pack;
+pub(super) mod unpack;
+
+use super::Kernels;
+use crate::memory::assume_written;
+use crate::{BlockCodec, BlockFormat, BlockOptions, Decoding, Number, Rounding, TileShape};
+
+/// All of `from..=to`; under Miri, which is a thousand times slower, its first and last.
+pub(super) fn sampled(from: usize, to: usize) -> impl Iterator<Item = usize> {
+    (from..=to).step_by(if cfg!(miri) { to - from } else { 1 })
+}
+
+/// A small generator (xorshift64*) whose state is printed when a case fails.
+#[derive(Debug)]
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Random {
+        Random(seed | 1 << 40)
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
+    }
+
+    /// A binary32 of one of many kinds; `kind` is drawn once a row, so that rows differ in what they hold.
+    fn number(&mut self, kind: u64) -> f32 {
+        let bits = self.next() as u32;
+        let (sign, fraction) = (bits & 1 << 31, bits & 0x7F_FFFF);
+        let exponent = |low: u32, count: u32| (low + (bits >> 23 & 255) % count) << 23;
+        f32::from_bits(match kind {
+            0 => bits,
+            1 => sign | exponent(100, 40) | fraction,
+            2 => sign | exponent(120, 12) | fraction & 0x7F_0000,
+            3 => sign | exponent(120, 9) | fraction & 0x61_0000 | (self.next() as u32 & 1),
+            4 => sign | fraction,
+            5 => sign,
+            6 => sign | exponent(0, 30) | fraction,
+            7 => sign | exponent(225, 31) | fraction,
+            8 => sign | exponent(253, 3) | fraction & 0x40_0000,
+            9 => sign | exponent(117, 11) | fraction >> 4,
+            _ => sign | 127 << 23 | fraction | 0x7E_0000,
+        })
+    }
+
+    /// Codes of `number` for values of all kinds, 16 of a kind at a time.
+    pub(super) fn numbers(&mut self, number: Number, count: usize) -> Vec<u8> {
+        let mut kind = 0;
+        let code = |i| {
+            if i % 16 == 0 {
+                kind = self.next() % 11;
+            }
+            Number::F32.convert(number, self.number(kind).to_bits().into()).to_le_bytes()
+        };
+        (0..count).map(code).flat_map(|code| code.into_iter().take(number.size())).collect()
+    }
+}
+
+/// Every codec there is; a sample of them under Miri.
+pub(super) fn codecs() -> impl Iterator<Item = BlockCodec> {
+    let flags = [false, true];
+    let roundings = [Rounding::Host, Rounding::Device, Rounding::DeviceOp, Rounding::Truncate];
+    let packing = flags.into_iter().flat_map(move |transposed| {
+        roundings.into_iter().flat_map(move |rounding| {
+            flags.map(|search| BlockOptions { transposed, rounding, search, ..BlockOptions::default() })
+        })
+    });
+    let unpacking = flags.into_iter().flat_map(|transposed| {
+        [Decoding::Host, Decoding::Device].map(|decoding| BlockOptions {
+            transposed,
+            decoding,
+            ..BlockOptions::default()
+        })
+    });
+    let bf16 = BlockOptions { rounding: Rounding::Device, bf16_registers: true, ..BlockOptions::default() };
+    let options = packing.chain(unpacking).chain([bf16]);
+    let options = options.chain([BlockOptions { compact: true, ..BlockOptions::default() }]);
+    let all = BlockFormat::ALL.into_iter().flat_map(move |format| {
+        let options = options.clone();
+        TileShape::all().flat_map(move |tile| {
+            options.clone().filter_map(move |options| BlockCodec::new(format, tile, options).ok())
+        })
+    });
+    all.step_by(if cfg!(miri) { 61 } else { 1 })
+}

@@ -1,0 +1,57 @@
+//! Unpacking of block formats.
+
+use std::mem::MaybeUninit;
+
+use super::{Kernels, Random, assume_written, codecs};
+use crate::{BlockCodec, Number, Rounding, UnpackArgs};
+
+/// Every codec and destination format on random bytes, all exponents among them, through whole and partial rectangles and
+/// every arrangement that takes a path of its own.
+pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
+    let mut random = Random::new(7);
+    let reading = |codec: &BlockCodec| codec.options().rounding == Rounding::Host && !codec.options().search;
+    for codec in codecs().filter(reading) {
+        let (tile, bytes) = (codec.tile(), codec.tile_bytes());
+        let (rows, cols) = (tile.rows(), tile.cols());
+        let src: Vec<u8> = (0..3 * bytes + 40).map(|_| random.next() as u8).collect();
+        for to in Number::ALL {
+            let size = to.size() as isize;
+            for (row0, col0, rows, cols) in
+                [(0, 0, rows, cols), (rows / 2, 3, rows - rows / 2, cols - 3), (0, 1, 1, 1), (0, 9, rows, 7)]
+            {
+                let (r, c) = (rows as isize, cols as isize);
+                for (dst_tile, dst_row, dst_col) in [
+                    (c * size, 2 * c * size, size),
+                    (r * c * size + 5, c * size, size),
+                    (r * c * size, size, r * size),
+                ] {
+                    let args = UnpackArgs {
+                        tiles: 2,
+                        src_at: 3,
+                        src_tile: bytes + 20,
+                        row0,
+                        col0,
+                        rows,
+                        cols,
+                        dst_at: 1,
+                        dst_tile,
+                        dst_row,
+                        dst_col,
+                    };
+                    let run = |kernels: &Kernels| {
+                        let mut dst = vec![MaybeUninit::new(0xEE); 2 * rows * cols * to.size() + 8];
+                        kernels.unpack(&codec, to, &src, &args, &mut dst);
+                        assume_written(dst)
+                    };
+                    let (got, want) = (run(tested), run(rule));
+                    assert!(
+                        got == want,
+                        "{} unpack {codec:?} to {} by {args:?}, {random:?}",
+                        tested.isa().name(),
+                        to.name()
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! One table of kernels per instruction set, and the registry from which the tables are made.
+//!
+//! A kernel body is a safe `#[inline(always)]` function. The registry instantiates it once per level: called from
+//! a function compiled for the level's features it is inlined there and compiled with them. A helper that is not
+//! inlined silently loses the features (and half the speed), hence `#[inline(always)]` down the whole chain.
+//!
+//! Fact D1, cited by the unsafe blocks here: the table of a level leaves this module only through
+//! [`Kernels::for_isa`], which has asked the processor for every feature the level's functions are compiled for.
+
+use super::isa::Isa;
+#[cfg(target_arch = "x86_64")]
+use super::isa::features;
+use crate::memory::{NonTemporal, StridedCopy};
+use crate::moves::cast::Casting;
+use crate::moves::convert::Conversion;
+use crate::moves::fill::Runs;
+use crate::moves::{cast, convert, copy, fill};
+use crate::vectors::pack::Packing;
+use crate::vectors::unpack::Unpacking;
+use crate::vectors::{pack, unpack};
+
+/// The kernels of one instruction set.
+///
+/// All tables give the same bytes for the same call; they differ in speed alone. A value of this type exists only
+/// for a level the machine can run.
+#[derive(Debug)]
+pub struct Kernels {
+    isa: Isa,
+    pub(super) table: Table,
+}
+
+impl Kernels {
+    /// The table of a level, or `None` when this machine cannot run it.
+    pub fn for_isa(isa: Isa) -> Option<&'static Kernels> {
+        isa.is_available().then_some(match isa {
+            Isa::Scalar => &SCALAR,
+            #[cfg(target_arch = "x86_64")]
+            Isa::V3 => &V3,
+            #[cfg(target_arch = "x86_64")]
+            Isa::V4 => &V4,
+            _ => &BASE,
+        })
+    }
+
+    /// The level of this table.
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// The non-temporal stores of this level, if it has any.
+    pub(super) fn non_temporal_stores(&self) -> Option<NonTemporal> {
+        match self.isa {
+            Isa::Scalar => None,
+            Isa::Base => NonTemporal::sse(),
+            // SAFETY: D1: the processor has AVX2, which includes AVX.
+            Isa::V3 | Isa::V4 => unsafe { NonTemporal::avx() },
+        }
+    }
+}
+
+/// Makes the tables and the differential tests out of the registry below.
+macro_rules! kernels {
+    (@table $($name:ident($($arg:ident: $ty:ty),*): $body:path, $scalar:path, $sweep:path;)*) => {
+        /// One function per kernel of the registry.
+        #[derive(Debug)]
+        pub(super) struct Table {
+            $($name: unsafe fn($($ty),*),)*
+        }
+
+        impl Table {
+            $(
+                #[inline]
+                pub(super) fn $name(&self, $($arg: $ty),*) {
+                    // SAFETY: D1, the processor has the features this function was compiled for. It has no other
+                    // precondition, being an instance of a safe function.
+                    unsafe { (self.$name)($($arg),*) }
+                }
+            )*
+        }
+    };
+
+    ($features:tt @instance $table:ident $isa:expr, $which:ident
+        $($name:ident($($arg:ident: $ty:ty),*): $body:path, $scalar:path, $sweep:path;)*) => {
+        static $table: Kernels = {
+            $(kernels!($features @function $which $name($($arg: $ty),*), $body, $scalar);)*
+            Kernels { isa: $isa, table: Table { $($name),* } }
+        };
+    };
+    ([$($feature:literal)*] @function body $name:ident($($arg:ident: $ty:ty),*), $body:path, $scalar:path) => {
+        $(#[target_feature(enable = $feature)])*
+        fn $name($($arg: $ty),*) {
+            $body($($arg),*)
+        }
+    };
+    ([] @function scalar $name:ident($($arg:ident: $ty:ty),*), $body:path, $scalar:path) => {
+        fn $name($($arg: $ty),*) {
+            $scalar($($arg),*)
+        }
+    };
+
+    (@tests $($name:ident($($arg:ident: $ty:ty),*): $body:path, $scalar:path, $sweep:path;)*) => {
+        /// Every kernel of every table this machine can run against the scalar rule.
+        #[cfg(test)]
+        mod differential {
+            use super::*;
+            $(
+                #[test]
+                fn $name() {
+                    for isa in Isa::available() {
+                        $sweep(Kernels::for_isa(isa).unwrap(), &SCALAR);
+                    }
+                }
+            )*
+        }
+    };
+
+    // The registry: `name(arguments): body, scalar rule, sweep;`
+    ($($list:tt)*) => {
+        kernels!(@table $($list)*);
+        kernels!([] @instance SCALAR Isa::Scalar, scalar $($list)*);
+        kernels!([] @instance BASE Isa::Base, body $($list)*);
+        #[cfg(target_arch = "x86_64")]
+        features!(V3 kernels @instance V3 Isa::V3, body $($list)*);
+        #[cfg(target_arch = "x86_64")]
+        features!(V4 kernels @instance V4 Isa::V4, body $($list)*);
+        kernels!(@tests $($list)*);
+    };
+}
+
+// One line per kernel. `body` is compiled for each level above scalar, `rule` is the scalar table's entry, and
+// `sweep(tested, rule)` runs both tables over the kernel's small world and compares every byte.
+kernels! {
+    cast(on: Casting<'_>): cast::body, cast::scalar, crate::api::differential::cast::sweep;
+    convert(on: Conversion<'_>): convert::body, convert::scalar, crate::api::differential::convert::sweep;
+    copy(on: StridedCopy<'_>): copy::body, copy::scalar, crate::api::differential::copy::sweep;
+    copy_non_temporal(on: StridedCopy<'_>, stores: NonTemporal):
+        copy::non_temporal, copy::non_temporal_scalar, crate::api::differential::copy::sweep_non_temporal;
+    fill(pattern: &[u8], runs: Runs<'_>): fill::body, fill::scalar, crate::api::differential::fill::sweep;
+    pack(on: Packing<'_>): pack::body, pack::scalar, crate::api::differential::pack::sweep;
+    unpack(on: Unpacking<'_>): unpack::body, unpack::scalar, crate::api::differential::unpack::sweep;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_level_gets_its_own_table() {
+        for isa in Isa::ALL {
+            assert_eq!(Kernels::for_isa(isa).map(Kernels::isa), isa.is_available().then_some(isa));
+        }
+    }
+}

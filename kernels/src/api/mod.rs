@@ -1,0 +1,323 @@
+//! The kernels as callers see them: tables, one per instruction-set level, and the calls that check their arguments.
+
+pub(crate) mod dispatch;
+mod isa;
+
+#[cfg(test)]
+mod differential;
+
+use std::mem::MaybeUninit;
+
+pub use dispatch::Kernels;
+pub use isa::Isa;
+
+use crate::formats::{BlockCodec, Cast, Number};
+use crate::memory::{Destination, FenceOnDrop, OuterLoop, StridedCopy, Window};
+use crate::moves::cast::Casting;
+use crate::moves::convert::Conversion;
+use crate::moves::fill::Runs;
+use crate::moves::segments::{self, Segment};
+use crate::vectors::pack::{PackArgs, Packing};
+use crate::vectors::unpack::{UnpackArgs, Unpacking};
+
+/// Copies.
+impl Kernels {
+    /// Copies the `w.rows * w.cols` elements of `elem` bytes that the window names, from offsets counted from byte
+    /// `src_at` of `src` to offsets counted from byte `dst_at` of `dst`. No other byte of `dst` is touched.
+    ///
+    /// Any `elem` works; a window without elements, or with elements of 0 bytes, does nothing. Fast are elements
+    /// that lie one after another on both sides (runs), transposes of elements of 1, 2, 4 and 8 bytes (the source
+    /// contiguous along one index, the destination along the other), and elements of up to 256 bytes at any stride.
+    ///
+    /// # Panics
+    /// When a byte of the window lies outside `src` or `dst`, or `dst` is too small to hold the elements side by
+    /// side; found in constant time, before anything is written.
+    #[inline]
+    pub fn copy(
+        &self,
+        elem: usize,
+        src: &[u8],
+        src_at: usize,
+        dst: &mut [MaybeUninit<u8>],
+        dst_at: usize,
+        w: &Window,
+    ) {
+        self.copy_loops(elem, src, src_at, &mut Destination::cached(dst), dst_at, w, &[], 0);
+    }
+
+    /// [`Kernels::copy`] in every iteration of up to [`MAX_OUTER_LOOPS`](crate::MAX_OUTER_LOOPS) loops, outermost first: one
+    /// call for many windows, each of which may be smaller than a call is worth.
+    ///
+    /// Where the destination has non-temporal stores they are used if all elements are whole and aligned units of 32
+    /// bytes; elements of one row that lie one after another on both sides count as one. Such copies and transposes
+    /// prefetch what lies `prefetch_distance` bytes from what is being read, unless that is 0; no byte depends on it.
+    ///
+    /// # Panics
+    /// As [`Kernels::copy`], in whichever iteration; and when there are more loops.
+    #[inline]
+    #[allow(clippy::too_many_arguments)]
+    pub fn copy_loops(
+        &self,
+        elem: usize,
+        src: &[u8],
+        src_at: usize,
+        dst: &mut Destination<'_>,
+        dst_at: usize,
+        w: &Window,
+        outer: &[OuterLoop],
+        prefetch_distance: isize,
+    ) {
+        let (stores, pending, dst) = dst.parts();
+        if let Some(copy) = StridedCopy::new(elem, src, src_at, dst, dst_at, w, outer) {
+            let copy = copy.merged().prefetching(prefetch_distance);
+            match stores {
+                Some(stores) if copy.suits_non_temporal() => {
+                    *pending = true;
+                    self.table.copy_non_temporal(copy, stores);
+                }
+                _ => self.table.copy(copy),
+            }
+        }
+    }
+
+    /// Copies `src` to `dst` from byte `dst_at`, with the stores that the destination has: non-temporal ones for whole cache
+    /// lines of `dst`, ordinary ones for the rest.
+    ///
+    /// # Panics
+    /// When `dst` ends before byte `dst_at + src.len()`.
+    #[inline]
+    pub fn stream(&self, src: &[u8], dst: &mut Destination<'_>, dst_at: usize) {
+        self.stream_segments(src, &[Segment { from: 0, to: 0, len: src.len() }], dst, dst_at);
+    }
+
+    /// [`Kernels::stream`] of several segments of `src` to places counted from byte `dst_at` of `dst`.
+    ///
+    /// # Panics
+    /// When a segment leaves `src` or `dst`; those before it are written.
+    pub fn stream_segments(
+        &self,
+        src: &[u8],
+        segments: &[Segment],
+        dst: &mut Destination<'_>,
+        dst_at: usize,
+    ) {
+        segments::copy(src, segments, dst, dst_at);
+    }
+
+    /// Calls `write` with a destination for non-temporal stores (x86-64, levels above scalar, feature `streaming`; elsewhere
+    /// for ordinary ones), and fences once it returns or unwinds. So any thread to which `dst` is handed afterwards sees
+    /// what was written.
+    ///
+    /// A fence waits until the stores have left the processor: call this once for a task, not for each block of it.
+    ///
+    /// The destination stays with the thread, and with this call:
+    ///
+    /// ```compile_fail
+    /// # use tilewright_kernels::{Isa, Kernels};
+    /// # let kernels = Kernels::for_isa(Isa::best()).unwrap();
+    /// # let mut memory = Box::new_uninit_slice(64);
+    /// kernels.non_temporal(&mut memory, |dst| {
+    ///     // Another thread's stores would not be ordered by this thread's fence.
+    ///     std::thread::scope(|scope| scope.spawn(|| kernels.stream(&[1; 64], dst, 0)).join());
+    /// });
+    /// ```
+    ///
+    /// ```compile_fail
+    /// # use tilewright_kernels::{Isa, Kernels};
+    /// # let kernels = Kernels::for_isa(Isa::best()).unwrap();
+    /// # let mut memory = Box::new_uninit_slice(64);
+    /// let mut kept = None;
+    /// kernels.non_temporal(&mut memory, |dst| kept = Some(dst));
+    /// ```
+    ///
+    /// ```compile_fail
+    /// # use tilewright_kernels::{Isa, Kernels};
+    /// # let kernels = Kernels::for_isa(Isa::best()).unwrap();
+    /// # let mut memory = Box::new_uninit_slice(64);
+    /// kernels.non_temporal(&mut memory, |dst| {
+    ///     let bytes = dst.bytes();
+    ///     kernels.stream(&[1; 64], dst, 0);
+    ///     // Lent before the store, so not fenced after it.
+    ///     std::thread::scope(|scope| scope.spawn(|| bytes.len()).join());
+    /// });
+    /// ```
+    ///
+    /// What is right compiles:
+    ///
+    /// ```
+    /// # use tilewright_kernels::{Isa, Kernels};
+    /// let kernels = Kernels::for_isa(Isa::best()).unwrap();
+    /// let mut memory = Box::new_uninit_slice(64);
+    /// kernels.non_temporal(&mut memory, |dst| {
+    ///     kernels.stream(&[1; 64], dst, 0);
+    ///     let bytes = dst.bytes();
+    ///     std::thread::scope(|scope| scope.spawn(|| bytes.len()).join().unwrap());
+    /// });
+    /// std::thread::spawn(move || memory.len()).join().unwrap();
+    /// ```
+    pub fn non_temporal<R>(
+        &self,
+        dst: &mut [MaybeUninit<u8>],
+        write: impl for<'d> FnOnce(&mut Destination<'d>) -> R,
+    ) -> R {
+        let stores = self.non_temporal_stores();
+        // Not left to the destination's own drop, which safe code can prevent.
+        let _fence = stores.is_some().then_some(FenceOnDrop);
+        write(&mut Destination::new(dst, stores))
+    }
+
+    /// Whether this level has non-temporal stores; if not, [`Kernels::non_temporal`] gives a destination for ordinary ones.
+    pub fn has_non_temporal_stores(&self) -> bool {
+        self.non_temporal_stores().is_some()
+    }
+
+    /// Writes `rows` runs of `len` bytes, the first from byte `dst_at` of `dst`, each `dst_row` bytes after the one
+    /// before. Every run is `pattern` repeated from the run's start and cut at its end.
+    ///
+    /// Without rows, or with runs of 0 bytes, does nothing.
+    ///
+    /// # Panics
+    /// When the pattern is empty, a byte of a run lies outside `dst`, or `dst` is too small to hold the runs side by
+    /// side; found in constant time, before anything is written.
+    #[inline]
+    pub fn fill(
+        &self,
+        pattern: &[u8],
+        dst: &mut [MaybeUninit<u8>],
+        dst_at: usize,
+        rows: usize,
+        dst_row: isize,
+        len: usize,
+    ) {
+        assert!(!pattern.is_empty(), "a pattern of 0 bytes fills nothing");
+        if let Some(runs) = Runs::new(dst, dst_at, rows, dst_row, len) {
+            self.table.fill(pattern, runs);
+        }
+    }
+}
+
+/// Changes of number format.
+impl Kernels {
+    /// Converts the `w.rows * w.cols` elements that the window names, each by [`Number::convert`], from offsets
+    /// counted from byte `src_at` of `src` to offsets counted from byte `dst_at` of `dst`. Elements have the sizes of
+    /// their formats; strides are in bytes. No other byte of `dst` is touched.
+    ///
+    /// Any pair works. Fast are f32, f16, bf16 and SEN169 among each other where rows (or columns) are
+    /// contiguous on both sides.
+    ///
+    /// # Panics
+    /// When a byte of the window lies outside `src` or `dst`, or `dst` is too small to hold the elements side by
+    /// side; found in constant time, before anything is written.
+    #[allow(clippy::too_many_arguments)]
+    #[inline]
+    pub fn convert(
+        &self,
+        from: Number,
+        to: Number,
+        src: &[u8],
+        src_at: usize,
+        dst: &mut [MaybeUninit<u8>],
+        dst_at: usize,
+        w: &Window,
+    ) {
+        self.convert_loops(from, to, src, src_at, dst, dst_at, w, &[], 0);
+    }
+
+    /// [`Kernels::convert`] in every iteration of up to [`MAX_OUTER_LOOPS`](crate::MAX_OUTER_LOOPS) loops, outermost first.
+    /// While rows of 16 elements are read, what lies `prefetch_distance` bytes further in the source is prefetched into L2,
+    /// unless that is 0; no byte depends on it.
+    ///
+    /// # Panics
+    /// As [`Kernels::convert`], in whichever iteration; and when there are more loops.
+    #[allow(clippy::too_many_arguments)]
+    pub fn convert_loops(
+        &self,
+        from: Number,
+        to: Number,
+        src: &[u8],
+        src_at: usize,
+        dst: &mut [MaybeUninit<u8>],
+        dst_at: usize,
+        w: &Window,
+        outer: &[OuterLoop],
+        prefetch_distance: isize,
+    ) {
+        if from == to {
+            let dst = &mut Destination::cached(dst);
+            return self.copy_loops(from.size(), src, src_at, dst, dst_at, w, outer, prefetch_distance);
+        }
+        let conversion = Conversion::new(from, to, src, src_at, dst, dst_at, w, outer, prefetch_distance);
+        if let Some(conversion) = conversion {
+            self.table.convert(conversion);
+        }
+    }
+
+    /// Casts the `w.rows * w.cols` elements that the window names, each by [`Cast::apply`], from offsets counted
+    /// from byte `src_at` of `src` to offsets counted from byte `dst_at` of `dst`; strides are in bytes. Returns
+    /// whether every value fitted: those that did not have become the nearest that does. No other byte of `dst`
+    /// is touched.
+    ///
+    /// # Panics
+    /// When a byte of the window lies outside `src` or `dst`, or `dst` is too small to hold the elements side by
+    /// side; found in constant time, before anything is written.
+    pub fn cast(
+        &self,
+        cast: Cast,
+        src: &[u8],
+        src_at: usize,
+        dst: &mut [MaybeUninit<u8>],
+        dst_at: usize,
+        w: &Window,
+    ) -> bool {
+        let mut fits = true;
+        if let Some(casting) = Casting::new(cast, src, src_at, dst, dst_at, w, &mut fits) {
+            self.table.cast(casting);
+        }
+        fits
+    }
+
+    /// Packs a row of tiles of elements of format `from` by [`BlockCodec::pack_scalar`]'s rule: each element is
+    /// converted to f32 (one rounding, for f64 only), then packed. Tile t goes to byte `dst_at + t * dst_tile` of `dst`.
+    ///
+    /// Fast are all formats; fastest is f32, bf16 or f16 with contiguous columns.
+    ///
+    /// # Panics
+    /// When a byte to read lies outside `src` or a packed tile outside `dst`, `rows` or `cols` exceed the tile, or packed tiles
+    /// would overlap; found in constant time, before anything is written.
+    pub fn pack(
+        &self,
+        codec: &BlockCodec,
+        from: Number,
+        src: &[u8],
+        args: &PackArgs,
+        dst: &mut [MaybeUninit<u8>],
+        dst_at: usize,
+    ) {
+        // SSE2 has no instruction for `f32::trunc`: a call for each element.
+        let truncates = !cfg!(target_arch = "x86_64") || self.isa() >= Isa::V3;
+        if let Some(packing) = Packing::new(codec, from, src, args, dst, dst_at, truncates) {
+            self.table.pack(packing);
+        }
+    }
+
+    /// Unpacks the rectangle of each tile by [`BlockCodec::unpack_scalar`]'s rule; each value is then converted from f32 to
+    /// format `to`. No other byte of `dst` is touched.
+    ///
+    /// Fast are f32, bf16 and f16; fastest where columns are contiguous and whole groups are wanted.
+    ///
+    /// # Panics
+    /// When a tile lies outside `src`, a byte to write outside `dst`, the rectangle outside of the tile, or `dst` is too
+    /// small to hold the elements side by side; found in constant time, before anything is written.
+    pub fn unpack(
+        &self,
+        codec: &BlockCodec,
+        to: Number,
+        src: &[u8],
+        args: &UnpackArgs,
+        dst: &mut [MaybeUninit<u8>],
+    ) {
+        if let Some(unpacking) = Unpacking::new(codec, to, src, args, dst) {
+            self.table.unpack(unpacking);
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Cache lines: their size, and requests for them before they are read (x86-64; nothing elsewhere).
+
+use super::bounds::lies_inside;
+
+/// Bytes of a cache line.
+pub(crate) const CACHE_LINE: usize = 64;
+
+/// Asks L2 for the cache line in which a value begins. L1 could not keep lines that are a power of two apart.
+#[inline(always)]
+pub(crate) fn prefetch_l2<T>(value: &T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    safe_arch::prefetch_t1(value);
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = value;
+}
+
+/// Asks L1 for the cache line of byte `at`, if the slice has that byte.
+#[inline(always)]
+pub(crate) fn prefetch_l1(bytes: &[u8], at: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if let Some(byte) = bytes.get(at) {
+        safe_arch::prefetch_t0(byte);
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = (bytes, at);
+}
+
+/// Asks L2 for the cache lines in which rows begin, if they all lie in the slice. L1 could not keep them where rows are a
+/// power of two apart.
+#[inline(always)]
+pub(crate) fn prefetch_rows_l2<const R: usize>(bytes: &[u8], at: usize, step: isize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if lies_inside(bytes.len(), at, 1, [(R, step)]) {
+        for r in 0..R as isize {
+            // SAFETY: the byte was found inside the slice.
+            safe_arch::prefetch_t1(unsafe { &*bytes.as_ptr().add(at).offset(r * step) });
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = (bytes, at, step);
+}

@@ -1,0 +1,38 @@
+//! Memory as kernels see it: which bytes a call may touch, and how they are loaded, stored and prefetched.
+//!
+//! Kernel bodies above are functions from fixed arrays to fixed arrays. This folder brings the bytes to them, and all of
+//! the crate's loads and stores through raw pointers are here, each behind a check made once for each call.
+
+mod arrays;
+mod bounds;
+mod cache;
+mod non_temporal;
+mod rows;
+mod strided;
+mod window;
+
+use std::mem::MaybeUninit;
+
+pub(crate) use arrays::{ArrayOffsets, Arrays};
+pub(crate) use bounds::{assert_readable, assert_writable, lies_inside};
+pub(crate) use cache::{CACHE_LINE, prefetch_l2, prefetch_rows_l2};
+pub use non_temporal::Destination;
+pub(crate) use non_temporal::{FenceOnDrop, NonTemporal, Stores};
+pub(crate) use rows::{load_rows, store_rows};
+pub(crate) use strided::{REGISTER, StridedCopy};
+pub use window::{MAX_OUTER_LOOPS, OuterLoop, Window};
+pub(crate) use window::{assert_loop_count, for_each_iteration};
+
+/// Initialised bytes as bytes that may be uninitialised, to copy them where such are wanted.
+#[inline(always)]
+pub(crate) fn as_uninit(bytes: &[u8]) -> &[MaybeUninit<u8>] {
+    // SAFETY: `MaybeUninit<u8>` has the layout of `u8`, and a shared borrow does not allow to uninitialise it.
+    unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len()) }
+}
+
+/// What a test's destination holds after a kernel wrote to it.
+#[cfg(test)]
+pub(crate) fn assume_written(bytes: Vec<MaybeUninit<u8>>) -> Vec<u8> {
+    // SAFETY: the tests fill their destinations before they hand them to a kernel.
+    bytes.into_iter().map(|byte| unsafe { byte.assume_init() }).collect()
+}

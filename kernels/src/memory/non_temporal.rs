@@ -1,0 +1,297 @@
+//! Stores that bypass the caches, and the destinations that they may be used on.
+//!
+//! An ordinary store to a line that is not in the caches first reads it; a non-temporal store of a whole line does not.
+//! On destinations larger than the caches that is worth a factor of two. Stable Rust has no portable non-temporal
+//! store, hence the assembly here, the only one of the crate.
+//!
+//! Other threads may see non-temporal stores later than ordinary ones which follow them, unless a fence comes between. So
+//! the right to such stores is bound to a [`Destination`], which lends its bytes to nobody before there was a fence.
+
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+
+/// Bytes written by kernels, through the caches or past them.
+///
+/// [`Destination::cached`] makes one for ordinary stores. One for non-temporal stores exists only inside of
+/// [`Kernels::non_temporal`](crate::Kernels::non_temporal), which fences when it ends. It cannot leave that call or its
+/// thread, and [`Destination::bytes`] fences before it lends bytes: so safe code cannot show another thread a byte that was
+/// there before a non-temporal store.
+#[derive(Debug)]
+pub struct Destination<'d> {
+    bytes: &'d mut [MaybeUninit<u8>],
+    stores: Option<NonTemporal>,
+    /// Whether there may have been a non-temporal store since the last fence.
+    pending: bool,
+    /// A fence orders the stores of its own thread only, so this type is neither `Send` nor `Sync`.
+    one_thread: PhantomData<*const ()>,
+}
+
+impl<'d> Destination<'d> {
+    /// A destination for ordinary stores.
+    #[inline]
+    pub fn cached(bytes: &'d mut [MaybeUninit<u8>]) -> Destination<'d> {
+        Destination::new(bytes, None)
+    }
+
+    /// A destination for the given stores. Whoever makes one with non-temporal stores fences before the borrow ends.
+    #[inline]
+    pub(crate) fn new(bytes: &'d mut [MaybeUninit<u8>], stores: Option<NonTemporal>) -> Destination<'d> {
+        Destination { bytes, stores, pending: false, one_thread: PhantomData }
+    }
+
+    /// How many bytes it has.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether it has no bytes.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The address of its first byte: what alignment to cache lines is counted from.
+    #[inline]
+    pub fn addr(&self) -> usize {
+        self.bytes.as_ptr().addr()
+    }
+
+    /// The bytes, for ordinary stores. Fences first if there were non-temporal ones since the last fence.
+    #[inline]
+    pub fn bytes(&mut self) -> &mut [MaybeUninit<u8>] {
+        if self.pending {
+            fence();
+            self.pending = false;
+        }
+        self.bytes
+    }
+
+    /// The kind of stores, whether some are pending, to be set before the first non-temporal one, and the bytes for them.
+    #[inline]
+    pub(crate) fn parts(&mut self) -> (Option<NonTemporal>, &mut bool, &mut [MaybeUninit<u8>]) {
+        (self.stores, &mut self.pending, self.bytes)
+    }
+}
+
+/// Orders all non-temporal stores of this thread before everything that it stores after the drop, also when the drop is
+/// part of unwinding.
+pub(crate) struct FenceOnDrop;
+
+impl Drop for FenceOnDrop {
+    #[inline]
+    fn drop(&mut self) {
+        fence();
+    }
+}
+
+/// Non-temporal stores, as the processor has them.
+///
+/// Fact S1, cited by the unsafe blocks below: `Avx` comes from [`NonTemporal::avx`] alone, whose callers promise that the
+/// processor has AVX. `Sse` needs SSE, which every x86-64 has.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, reason = "there are none without the assembly")]
+pub(crate) enum NonTemporal {
+    /// [`STORE_BYTES`] by two instructions.
+    Sse(Stores<false>),
+    /// [`STORE_BYTES`] by one instruction.
+    Avx(Stores<true>),
+}
+
+/// Non-temporal stores of a width known to the compiler, as the innermost loops have no time to ask.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stores<const AVX: bool>(());
+
+/// Bytes of one copy by [`Stores::copy_unit`]. Two that fill a line soon one after the other leave the processor together.
+pub(crate) const STORE_BYTES: usize = 32;
+
+#[cfg(all(target_arch = "x86_64", feature = "streaming", not(miri)))]
+mod instructions {
+    use super::*;
+    use crate::memory::cache::CACHE_LINE;
+
+    impl NonTemporal {
+        /// The stores of every x86-64.
+        pub(crate) const fn sse() -> Option<NonTemporal> {
+            Some(NonTemporal::Sse(Stores(())))
+        }
+
+        /// # Safety
+        /// The processor has AVX.
+        pub(crate) const unsafe fn avx() -> Option<NonTemporal> {
+            Some(NonTemporal::Avx(Stores(())))
+        }
+    }
+
+    impl<const AVX: bool> Stores<AVX> {
+        /// Copies [`STORE_BYTES`] bytes. A series of calls ends with [`Stores::end`].
+        ///
+        /// # Safety
+        /// The bytes from `src` are readable, those from `dst` writable, and `dst` is aligned to their number.
+        #[inline(always)]
+        pub(crate) unsafe fn copy_unit(self, src: *const u8, dst: *mut u8) {
+            // SAFETY: S1 and the caller's promise; the registers that are changed are declared.
+            unsafe {
+                if AVX {
+                    std::arch::asm!(
+                        "vmovups ymm0, [{src}]",
+                        "vmovntps [{dst}], ymm0",
+                        src = in(reg) src,
+                        dst = in(reg) dst,
+                        out("xmm0") _,
+                        options(nostack, preserves_flags),
+                    );
+                } else {
+                    std::arch::asm!(
+                        "movups {a}, [{src}]",
+                        "movups {b}, [{src} + 16]",
+                        "movntps [{dst}], {a}",
+                        "movntps [{dst} + 16], {b}",
+                        src = in(reg) src,
+                        dst = in(reg) dst,
+                        a = out(xmm_reg) _,
+                        b = out(xmm_reg) _,
+                        options(nostack, preserves_flags),
+                    );
+                }
+            }
+        }
+
+        /// Leaves no dirty upper halves of registers to code compiled for SSE.
+        #[inline(always)]
+        pub(crate) fn end(self) {
+            if !AVX {
+                return;
+            }
+            // SAFETY: S1; all sixteen registers that it changes are declared.
+            unsafe {
+                std::arch::asm!(
+                    "vzeroupper",
+                    out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                    out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+                    out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+                    out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
+                    options(nomem, nostack, preserves_flags),
+                );
+            }
+        }
+
+        /// Copies all bytes: whole cache lines of the destination by non-temporal stores, the rest by ordinary ones. A series
+        /// of calls ends with [`Stores::end`].
+        #[inline(always)]
+        pub(crate) fn copy(self, src: &[MaybeUninit<u8>], dst: &mut [MaybeUninit<u8>]) {
+            let len = dst.len();
+            assert!(src.len() == len);
+            let head = dst.as_ptr().addr().wrapping_neg() % CACHE_LINE;
+            if head >= len {
+                return dst.copy_from_slice(src);
+            }
+            let tail = head + (len - head) / CACHE_LINE * CACHE_LINE;
+            if head > 0 {
+                dst[..head].copy_from_slice(&src[..head]);
+            }
+            for at in (head..tail).step_by(STORE_BYTES) {
+                // SAFETY: units of two slices of one length; from `head` on, `dst` is aligned to cache lines.
+                unsafe {
+                    self.copy_unit(src.as_ptr().cast::<u8>().add(at), dst.as_mut_ptr().cast::<u8>().add(at))
+                };
+            }
+            if tail < len {
+                dst[tail..].copy_from_slice(&src[tail..]);
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn fence() {
+        #[cfg(test)]
+        super::tests::FENCES.set(super::tests::FENCES.get() + 1);
+        // SAFETY: `sfence` is in every x86-64 and changes neither registers nor memory.
+        unsafe { std::arch::asm!("sfence", options(nostack, preserves_flags)) }
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", feature = "streaming", not(miri))))]
+mod instructions {
+    use super::*;
+
+    #[allow(dead_code, reason = "which of them is asked for depends on the architecture")]
+    impl NonTemporal {
+        pub(crate) const fn sse() -> Option<NonTemporal> {
+            None
+        }
+
+        /// # Safety
+        /// None is needed here; elsewhere the processor must have AVX.
+        pub(crate) const unsafe fn avx() -> Option<NonTemporal> {
+            None
+        }
+    }
+
+    impl<const AVX: bool> Stores<AVX> {
+        /// # Safety
+        /// The bytes from `src` are readable, those from `dst` writable.
+        pub(crate) unsafe fn copy_unit(self, src: *const u8, dst: *mut u8) {
+            // SAFETY: the caller's promise.
+            unsafe { dst.copy_from(src, STORE_BYTES) }
+        }
+
+        pub(crate) fn end(self) {}
+
+        pub(crate) fn copy(self, src: &[MaybeUninit<u8>], dst: &mut [MaybeUninit<u8>]) {
+            dst.copy_from_slice(src);
+        }
+    }
+
+    pub(super) fn fence() {
+        #[cfg(test)]
+        super::tests::FENCES.set(super::tests::FENCES.get() + 1);
+    }
+}
+
+use instructions::fence;
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    thread_local! {
+        /// How often this thread has fenced.
+        pub(super) static FENCES: Cell<usize> = const { Cell::new(0) };
+    }
+
+    fn fences(during: impl FnOnce()) -> usize {
+        let before = FENCES.get();
+        during();
+        FENCES.get() - before
+    }
+
+    #[test]
+    fn the_guard_fences_once_also_when_unwinding() {
+        assert_eq!(fences(|| drop(FenceOnDrop)), 1);
+        let unwinding = || {
+            let caught = catch_unwind(AssertUnwindSafe(|| {
+                let _guard = FenceOnDrop;
+                std::panic::resume_unwind(Box::new(()));
+            }));
+            assert!(caught.is_err());
+        };
+        assert_eq!(fences(unwinding), 1);
+    }
+
+    #[test]
+    fn bytes_are_lent_after_a_fence_if_one_is_due() {
+        let mut memory = [MaybeUninit::new(0); 64];
+        let Some(stores) = NonTemporal::sse() else { return };
+        let mut destination = Destination::new(&mut memory, Some(stores));
+        assert_eq!(fences(|| _ = destination.bytes()), 0, "nothing was stored yet");
+        *destination.parts().1 = true;
+        assert_eq!(fences(|| _ = destination.bytes()), 1);
+        assert_eq!(fences(|| _ = destination.bytes()), 0, "one fence is enough");
+        let mut cached = Destination::cached(&mut memory);
+        assert_eq!(fences(|| _ = cached.bytes()), 0, "ordinary stores need none");
+    }
+}

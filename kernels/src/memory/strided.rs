@@ -1,0 +1,383 @@
+//! Strided copies between two slices: a window, the loops around it, and the drivers that walk them.
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use super::bounds::{assert_readable, assert_writable};
+use super::cache::{CACHE_LINE, prefetch_l1, prefetch_rows_l2};
+use super::non_temporal::{STORE_BYTES, Stores};
+use super::window::{OuterLoop, Window, assert_loop_count, for_each_iteration};
+
+/// One iteration of a [`StridedCopy`]: a [`Window`] together with the slices it lies in.
+///
+/// Fact M1, cited by the unsafe blocks below: for every r < `window.rows` and c < `window.cols`, the `elem` bytes
+/// from `src_at + r * src_row + c * src_col` lie in `src`, and those from `dst_at + r * dst_row + c * dst_col` in
+/// `dst`; there is at least one byte to copy, and `rows * cols * elem` is at most the length of `dst`.
+/// [`StridedCopy::new`] establishes it, and the methods that return another copy keep the set of bytes.
+pub(crate) struct WindowCopy<'a> {
+    elem: usize,
+    src: &'a [u8],
+    src_at: usize,
+    dst: &'a mut [MaybeUninit<u8>],
+    dst_at: usize,
+    window: Window,
+}
+
+impl<'a> WindowCopy<'a> {
+    /// Bytes of an element.
+    #[inline(always)]
+    pub(crate) fn elem(&self) -> usize {
+        self.elem
+    }
+
+    /// The window.
+    #[inline(always)]
+    pub(crate) fn window(&self) -> Window {
+        self.window
+    }
+
+    /// The source and the offset of element (0, 0) in it; the same for the destination.
+    pub(crate) fn into_slices(self) -> (&'a [u8], usize, &'a mut [MaybeUninit<u8>], usize) {
+        (self.src, self.src_at, self.dst, self.dst_at)
+    }
+
+    /// The same copy with the roles of rows and columns exchanged.
+    #[inline(always)]
+    fn swapped(self) -> WindowCopy<'a> {
+        WindowCopy { window: self.window.swapped(), ..self }
+    }
+
+    /// The same copy with fewer and longer elements, where elements lie one after another on both sides. If a single
+    /// loop is left, it is that over the columns, the inner one.
+    #[inline(always)]
+    fn merged(self) -> WindowCopy<'a> {
+        // Merging rows may bring columns together, hence the third step.
+        let merged =
+            self.with_columns_merged().swapped().with_columns_merged().swapped().with_columns_merged();
+        if merged.window.cols == 1 { merged.swapped() } else { merged }
+    }
+
+    #[inline(always)]
+    fn with_columns_merged(self) -> WindowCopy<'a> {
+        let WindowCopy { elem, window: w, .. } = self;
+        if w.src_col == elem as isize && w.dst_col == elem as isize {
+            // No overflow: the elements fit `dst` side by side.
+            WindowCopy { elem: elem * w.cols, window: Window { cols: 1, ..w }, ..self }
+        } else {
+            self
+        }
+    }
+
+    /// Calls `f` with the addresses of each element, columns within rows.
+    #[inline(always)]
+    fn for_each(self, f: impl Fn(*const u8, *mut u8)) {
+        let (src, dst) = (self.src.as_ptr(), self.dst.as_mut_ptr().cast::<u8>());
+        self.for_each_at(
+            #[inline(always)]
+            |from, to| {
+                // SAFETY: M1: both addresses are inside of their slices.
+                unsafe { f(src.offset(from), dst.offset(to)) }
+            },
+        );
+    }
+
+    /// Calls `f` with where each element lies in its slice, columns within rows.
+    #[inline(always)]
+    fn for_each_at(&self, f: impl Fn(isize, isize)) {
+        let w = self.window;
+        let (mut src_row, mut dst_row) = (self.src_at as isize, self.dst_at as isize);
+        for _ in 0..w.rows {
+            let (mut from, mut to) = (src_row, dst_row);
+            for _ in 0..w.cols {
+                f(from, to);
+                (from, to) = (from.wrapping_add(w.src_col), to.wrapping_add(w.dst_col));
+            }
+            (src_row, dst_row) = (src_row.wrapping_add(w.src_row), dst_row.wrapping_add(w.dst_row));
+        }
+    }
+
+    /// Copies elements of `N` bytes, each in one load and one store.
+    #[inline(always)]
+    fn each<const N: usize>(self) {
+        assert_eq!(self.elem, N);
+        // SAFETY: M1, and `elem` is `N`.
+        self.for_each(
+            #[inline(always)]
+            |src, dst| unsafe { put(dst, get::<N>(src)) },
+        );
+    }
+
+    /// Copies elements of `N` to `2 * N` bytes as their first `N` and their last `N` bytes, which may overlap.
+    #[inline(always)]
+    fn each_in_two<const N: usize>(self) {
+        let rest = self.elem.checked_sub(N).filter(|&rest| rest <= N);
+        let rest = rest.expect("elements of N to 2 * N bytes");
+        // SAFETY: M1, and `elem` is `N + rest`.
+        self.for_each(
+            #[inline(always)]
+            |src, dst| unsafe {
+                put(dst, get::<N>(src));
+                put(dst.add(rest), get::<N>(src.add(rest)));
+            },
+        );
+    }
+
+    /// Copies elements of any size, each by a call of `memcpy`.
+    #[inline(always)]
+    fn each_long(self) {
+        let elem = self.elem;
+        // SAFETY: M1; source and destination are a shared and a unique borrow, so they do not overlap.
+        self.for_each(
+            #[inline(always)]
+            |src, dst| unsafe { dst.copy_from_nonoverlapping(src, elem) },
+        );
+    }
+
+    /// Copies elements of `N` bytes (of any multiple of [`STORE_BYTES`], where `N` is 0) by non-temporal stores, and
+    /// prefetches what lies `distance` bytes from them.
+    #[inline(always)]
+    fn each_non_temporal<const N: usize, const AVX: bool>(self, stores: Stores<AVX>, distance: isize) {
+        let elem = if N == 0 { self.elem } else { N };
+        assert!(elem == self.elem && elem.is_multiple_of(STORE_BYTES));
+        let (src, dst) = (self.src.as_ptr(), self.dst.as_mut_ptr().cast::<u8>());
+        self.for_each_at(
+            #[inline(always)]
+            |from, to| {
+                for byte in (0..elem).step_by(STORE_BYTES) {
+                    if distance != 0 && byte % CACHE_LINE == 0 {
+                        prefetch_l1(self.src, (from as usize + byte).wrapping_add_signed(distance));
+                    }
+                    // SAFETY: M1, and these bytes are part of an element. `StridedCopy::each_non_temporal` has found all
+                    // elements aligned.
+                    unsafe { stores.copy_unit(src.offset(from).add(byte), dst.offset(to).add(byte)) };
+                }
+            },
+        );
+    }
+
+    /// Copies blocks of `B` x `B` elements through `transpose`: it gets the columns of a block, each contiguous in
+    /// the source, and returns its rows, each contiguous in the destination; both are `REGISTER` bytes long.
+    ///
+    /// Needs `src_row` and `dst_col` equal to the element size, which is `REGISTER / B`, and at least `B` rows and
+    /// columns. A last block that would leave the window moves back inside and repeats elements of the one before.
+    #[inline(always)]
+    fn blocks<const B: usize>(
+        self,
+        distance: isize,
+        transpose: impl Fn([[u8; REGISTER]; B]) -> [[u8; REGISTER]; B] + Copy,
+    ) {
+        let w = self.window;
+        assert!(self.elem * B == REGISTER && w.rows >= B && w.cols >= B);
+        assert!(w.src_row == self.elem as isize && w.dst_col == self.elem as isize);
+        let (src, dst) = (self.src.as_ptr(), self.dst.as_mut_ptr().cast::<u8>());
+        let blocks = |count: usize| count.div_ceil(B);
+        let start = |block: usize, count: usize| (block * B).min(count - B) as isize;
+        // Squares of whole cache lines: every line that is loaded or stored is finished while it is in L1.
+        for (rows, cols) in squares(blocks(w.rows), blocks(w.cols)) {
+            for c in cols {
+                let c = start(c, w.cols);
+                if distance != 0 {
+                    // The last byte of a line's worth: the first may lie in a line that is being read.
+                    let first = self.src_at as isize + start(rows.start, w.rows) * w.src_row + c * w.src_col;
+                    let last = first.wrapping_add(CACHE_LINE as isize - 1);
+                    prefetch_rows_l2::<B>(self.src, last.wrapping_add(distance) as usize, w.src_col);
+                }
+                for r in rows.clone() {
+                    let r = start(r, w.rows);
+                    // SAFETY: M1: a block's column is `B` elements of one column of the window, `REGISTER` bytes on
+                    // end as `src_row` is the element size; a block's row likewise, as `dst_col` is. Blocks start
+                    // at most at `rows - B` and `cols - B`.
+                    unsafe {
+                        let src = src.offset(self.src_at as isize + r * w.src_row + c * w.src_col);
+                        let dst = dst.offset(self.dst_at as isize + r * w.dst_row + c * w.dst_col);
+                        let mut registers = [[0; REGISTER]; B];
+                        for (i, register) in registers.iter_mut().enumerate() {
+                            *register = get(src.offset(i as isize * w.src_col));
+                        }
+                        for (i, register) in transpose(registers).into_iter().enumerate() {
+                            put(dst.offset(i as isize * w.dst_row), register);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A copy of a window in every iteration of up to [`MAX_OUTER_LOOPS`](super::MAX_OUTER_LOOPS) loops around it.
+///
+/// Fact M2: [`WindowCopy`]'s M1 holds in every iteration. [`StridedCopy::new`] establishes it.
+pub(crate) struct StridedCopy<'a> {
+    first: WindowCopy<'a>,
+    outer: &'a [OuterLoop],
+    /// Bytes from what is being read to what is prefetched meanwhile; 0 for nothing.
+    prefetch_distance: isize,
+}
+
+impl<'a> StridedCopy<'a> {
+    /// Checks the window against the slices in all iterations of the loops, outermost first, in time proportional to
+    /// their number. `None` when there is nothing to copy.
+    ///
+    /// # Panics
+    /// When there are too many loops, a byte lies outside of its slice in some iteration, or the destination has no room
+    /// for that many elements.
+    pub(crate) fn new(
+        elem: usize,
+        src: &'a [u8],
+        src_at: usize,
+        dst: &'a mut [MaybeUninit<u8>],
+        dst_at: usize,
+        window: &Window,
+        outer: &'a [OuterLoop],
+    ) -> Option<StridedCopy<'a>> {
+        assert_loop_count(outer);
+        if elem == 0 || window.is_empty(outer) {
+            return None;
+        }
+        assert_readable(src.len(), src_at, elem, window.src_loops(outer));
+        assert_writable(dst.len(), dst_at, elem, window.dst_loops(outer));
+        let first = WindowCopy { elem, src, src_at, dst, dst_at, window: *window };
+        Some(StridedCopy { first, outer, prefetch_distance: 0 })
+    }
+
+    /// The same copies, with what lies `distance` bytes from what is being read prefetched meanwhile.
+    #[inline(always)]
+    pub(crate) fn prefetching(self, distance: isize) -> StridedCopy<'a> {
+        StridedCopy { prefetch_distance: distance, ..self }
+    }
+
+    /// Bytes of an element.
+    #[inline(always)]
+    pub(crate) fn elem(&self) -> usize {
+        self.first.elem
+    }
+
+    /// The window.
+    #[inline(always)]
+    pub(crate) fn window(&self) -> Window {
+        self.first.window
+    }
+
+    /// The same copies with the roles of rows and columns exchanged.
+    #[inline(always)]
+    pub(crate) fn swapped(self) -> StridedCopy<'a> {
+        StridedCopy { first: self.first.swapped(), ..self }
+    }
+
+    /// The same copies with fewer and longer elements: [`WindowCopy::merged`].
+    #[inline(always)]
+    pub(crate) fn merged(self) -> StridedCopy<'a> {
+        StridedCopy { first: self.first.merged(), ..self }
+    }
+
+    /// Whether non-temporal stores can make every element: whole and aligned units of [`STORE_BYTES`].
+    pub(crate) fn suits_non_temporal(&self) -> bool {
+        let WindowCopy { elem, ref dst, dst_at, window, .. } = self.first;
+        let first = dst.as_ptr().addr().wrapping_add(dst_at);
+        let aligned =
+            |(n, stride): (usize, isize)| n == 1 || stride.unsigned_abs().is_multiple_of(STORE_BYTES);
+        elem.is_multiple_of(STORE_BYTES)
+            && first.is_multiple_of(STORE_BYTES)
+            && window.dst_loops(self.outer).all(aligned)
+    }
+
+    /// Calls `f` with the copy of each iteration, the last loop running fastest.
+    #[inline(always)]
+    pub(crate) fn for_each(self, f: impl Fn(WindowCopy<'_>)) {
+        let StridedCopy { first, outer, .. } = self;
+        // M2 keeps both offsets inside of their slices in any iteration.
+        for_each_iteration(
+            outer,
+            #[inline(always)]
+            |src, dst| {
+                let (src_at, dst_at) =
+                    (first.src_at.wrapping_add_signed(src), first.dst_at.wrapping_add_signed(dst));
+                f(WindowCopy { src_at, dst: &mut *first.dst, dst_at, ..first });
+            },
+        );
+    }
+
+    /// Copies elements of `N` bytes.
+    #[inline(always)]
+    pub(crate) fn each<const N: usize>(self) {
+        self.for_each(
+            #[inline(always)]
+            |copy| copy.each::<N>(),
+        );
+    }
+
+    /// Copies elements of `N` to `2 * N` bytes.
+    #[inline(always)]
+    pub(crate) fn each_in_two<const N: usize>(self) {
+        self.for_each(
+            #[inline(always)]
+            |copy| copy.each_in_two::<N>(),
+        );
+    }
+
+    /// Copies elements of any size.
+    #[inline(always)]
+    pub(crate) fn each_long(self) {
+        self.for_each(
+            #[inline(always)]
+            |copy| copy.each_long(),
+        );
+    }
+
+    /// Copies elements of `N` bytes (of any size, where `N` is 0) by non-temporal stores.
+    ///
+    /// # Panics
+    /// Unless [`StridedCopy::suits_non_temporal`].
+    #[inline(always)]
+    pub(crate) fn each_non_temporal<const N: usize, const AVX: bool>(self, stores: Stores<AVX>) {
+        assert!(self.suits_non_temporal(), "not whole aligned units of {STORE_BYTES} bytes");
+        let distance = self.prefetch_distance;
+        self.for_each(
+            #[inline(always)]
+            |copy| copy.each_non_temporal::<N, AVX>(stores, distance),
+        );
+        stores.end();
+    }
+
+    /// Copies blocks of `B` x `B` elements: [`WindowCopy::blocks`].
+    #[inline(always)]
+    pub(crate) fn blocks<const B: usize>(
+        self,
+        transpose: impl Fn([[u8; REGISTER]; B]) -> [[u8; REGISTER]; B] + Copy,
+    ) {
+        let distance = self.prefetch_distance;
+        self.for_each(
+            #[inline(always)]
+            move |copy| copy.blocks(distance, transpose),
+        );
+    }
+}
+
+/// Bytes of a row or column of a transposed block: one 128-bit register.
+pub(crate) const REGISTER: usize = 16;
+
+/// Blocks along a cache line.
+const SIDE: usize = CACHE_LINE / REGISTER;
+
+/// Divides a grid of blocks into squares whose sides are cache lines.
+#[inline(always)]
+fn squares(rows: usize, cols: usize) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
+    let parts = |count: usize| (0..count).step_by(SIDE).map(move |at| at..count.min(at + SIDE));
+    parts(cols).flat_map(move |cols| parts(rows).map(move |rows| (rows, cols.clone())))
+}
+
+/// # Safety
+/// `N` bytes from `src` are readable.
+#[inline(always)]
+unsafe fn get<const N: usize>(src: *const u8) -> [u8; N] {
+    // SAFETY: the caller's promise; an array of bytes has no alignment.
+    unsafe { src.cast::<[u8; N]>().read() }
+}
+
+/// # Safety
+/// `N` bytes from `dst` are writable.
+#[inline(always)]
+unsafe fn put<const N: usize>(dst: *mut u8, bytes: [u8; N]) {
+    // SAFETY: the caller's promise; an array of bytes has no alignment.
+    unsafe { dst.cast::<[u8; N]>().write(bytes) }
+}

@@ -1,0 +1,188 @@
+//! Elementwise conversions over a window.
+
+use std::mem::MaybeUninit;
+
+use crate::formats::Number;
+use crate::memory::{
+    OuterLoop, Window, assert_loop_count, assert_readable, assert_writable, for_each_iteration, load_rows,
+    prefetch_rows_l2, store_rows,
+};
+use crate::vectors::lanes::{self, Lane};
+
+/// A conversion whose window [`Conversion::new`] has found to lie inside both slices in every iteration of the outer loops.
+pub(crate) struct Conversion<'a> {
+    from: Number,
+    to: Number,
+    src: &'a [u8],
+    src_at: usize,
+    dst: &'a mut [MaybeUninit<u8>],
+    dst_at: usize,
+    window: Window,
+    outer: &'a [OuterLoop],
+    prefetch_distance: isize,
+}
+
+impl<'a> Conversion<'a> {
+    /// The conversion of a window in every iteration of the outer loops. `None` when there is nothing to convert.
+    ///
+    /// # Panics
+    /// When there are too many loops, an element lies outside of its slice in some iteration, or the destination has no room
+    /// for that many elements.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn new(
+        from: Number,
+        to: Number,
+        src: &'a [u8],
+        src_at: usize,
+        dst: &'a mut [MaybeUninit<u8>],
+        dst_at: usize,
+        window: &Window,
+        outer: &'a [OuterLoop],
+        prefetch_distance: isize,
+    ) -> Option<Conversion<'a>> {
+        assert_loop_count(outer);
+        if window.is_empty(outer) {
+            return None;
+        }
+        assert_readable(src.len(), src_at, from.size(), window.src_loops(outer));
+        assert_writable(dst.len(), dst_at, to.size(), window.dst_loops(outer));
+        Some(Conversion { from, to, src, src_at, dst, dst_at, window: *window, outer, prefetch_distance })
+    }
+
+    /// The same with contiguous elements along the columns, if there are any along rows or columns, and whether there are.
+    #[inline(always)]
+    fn with_contiguous_columns(self) -> (Self, bool) {
+        let (from, to) = (self.from.size() as isize, self.to.size() as isize);
+        let w = self.window;
+        if w.src_col == from && w.dst_col == to {
+            // Rows that follow one another on both sides are one row; the products are distances inside the slices.
+            let chained = w.src_row == from * w.cols as isize && w.dst_row == to * w.cols as isize;
+            let window = if chained { Window { rows: 1, cols: w.rows * w.cols, ..w } } else { w };
+            (Self { window, ..self }, true)
+        } else if w.src_row == from && w.dst_row == to {
+            (Self { window: w.swapped(), ..self }, true)
+        } else {
+            (self, false)
+        }
+    }
+
+    /// Calls `row` with where each row of the window begins in source and destination, in every iteration.
+    #[inline(always)]
+    fn rows(window: &Window, outer: &[OuterLoop], mut row: impl FnMut(isize, isize)) {
+        for_each_iteration(
+            outer,
+            #[inline(always)]
+            |src, dst| {
+                for r in 0..window.rows as isize {
+                    let from = src.wrapping_add(r.wrapping_mul(window.src_row));
+                    row(from, dst.wrapping_add(r.wrapping_mul(window.dst_row)));
+                }
+            },
+        );
+    }
+
+    #[inline(always)]
+    fn runs<A: Lane<M>, B: Lane<N>, const M: usize, const N: usize>(self) {
+        let w = self.window;
+        if w.cols == FACE && w.rows > 1 {
+            return self.face_rows::<A, B, M, N>();
+        }
+        Self::rows(
+            &w,
+            self.outer,
+            #[inline(always)]
+            |src, dst| {
+                let (src, dst) = (self.src_at.wrapping_add_signed(src), self.dst_at.wrapping_add_signed(dst));
+                lanes::convert::<A, B, M, N>(
+                    &self.src[src..][..w.cols * M],
+                    &mut self.dst[dst..][..w.cols * N],
+                );
+            },
+        );
+    }
+
+    /// Rows of 16, eight of them at a time: so it costs little to see that they lie inside both slices.
+    #[inline(always)]
+    fn face_rows<A: Lane<M>, B: Lane<N>, const M: usize, const N: usize>(mut self) {
+        let w = self.window;
+        for_each_iteration(
+            self.outer,
+            #[inline(always)]
+            |src, dst| {
+                let (mut src, mut dst) =
+                    (self.src_at.wrapping_add_signed(src), self.dst_at.wrapping_add_signed(dst));
+                for _ in 0..w.rows / 8 {
+                    self.some_rows::<A, B, M, N, 8>(src, dst);
+                    src = src.wrapping_add_signed(w.src_row.wrapping_mul(8));
+                    dst = dst.wrapping_add_signed(w.dst_row.wrapping_mul(8));
+                }
+                for _ in 0..w.rows % 8 {
+                    self.some_rows::<A, B, M, N, 1>(src, dst);
+                    src = src.wrapping_add_signed(w.src_row);
+                    dst = dst.wrapping_add_signed(w.dst_row);
+                }
+            },
+        );
+    }
+
+    /// `R` rows of 16.
+    #[inline(always)]
+    fn some_rows<A: Lane<M>, B: Lane<N>, const M: usize, const N: usize, const R: usize>(
+        &mut self,
+        src: usize,
+        dst: usize,
+    ) {
+        if self.prefetch_distance != 0 {
+            let at = src.wrapping_add_signed(self.prefetch_distance);
+            prefetch_rows_l2::<R>(self.src, at, self.window.src_row);
+        }
+        let from: [[[u8; M]; FACE]; R] = load_rows(self.src, src, self.window.src_row);
+        let mut to = [[[0; N]; FACE]; R];
+        for (to, from) in to.as_flattened_mut().iter_mut().zip(from.as_flattened()) {
+            *to = B::narrow(A::widen(*from));
+        }
+        store_rows(&to, self.dst, dst, self.window.dst_row);
+    }
+}
+
+/// Elements of a row of a face.
+const FACE: usize = 16;
+
+/// Vector code for the pairs that have it, the rule for others.
+#[inline(always)]
+pub(crate) fn body(on: Conversion<'_>) {
+    use lanes::{Bf16, F16, F32, Sen169};
+    let (on, contiguous) = on.with_contiguous_columns();
+    if !contiguous {
+        return scalar(on);
+    }
+    match (on.from, on.to) {
+        (Number::F32, Number::Bf16) => on.runs::<F32, Bf16, 4, 2>(),
+        (Number::F32, Number::F16) => on.runs::<F32, F16, 4, 2>(),
+        (Number::F32, Number::Sen169) => on.runs::<F32, Sen169, 4, 2>(),
+        (Number::Bf16, Number::F32) => on.runs::<Bf16, F32, 2, 4>(),
+        (Number::Bf16, Number::F16) => on.runs::<Bf16, F16, 2, 2>(),
+        (Number::Bf16, Number::Sen169) => on.runs::<Bf16, Sen169, 2, 2>(),
+        (Number::F16, Number::F32) => on.runs::<F16, F32, 2, 4>(),
+        (Number::F16, Number::Bf16) => on.runs::<F16, Bf16, 2, 2>(),
+        (Number::F16, Number::Sen169) => on.runs::<F16, Sen169, 2, 2>(),
+        (Number::Sen169, Number::F32) => on.runs::<Sen169, F32, 2, 4>(),
+        (Number::Sen169, Number::Bf16) => on.runs::<Sen169, Bf16, 2, 2>(),
+        (Number::Sen169, Number::F16) => on.runs::<Sen169, F16, 2, 2>(),
+        _ => scalar(on),
+    }
+}
+
+/// Element (r, c) of the destination is [`Number::convert`] of element (r, c) of the source.
+pub(crate) fn scalar(on: Conversion<'_>) {
+    let w = on.window;
+    Conversion::rows(&w, on.outer, |src, dst| {
+        for c in 0..w.cols as isize {
+            let place = |at: usize, row: isize, col: isize| {
+                at.wrapping_add_signed(row).wrapping_add_signed(c.wrapping_mul(col))
+            };
+            let bits = on.from.load(on.src, place(on.src_at, src, w.src_col));
+            on.to.store(on.dst, place(on.dst_at, dst, w.dst_col), on.from.convert(on.to, bits));
+        }
+    });
+}

@@ -1,0 +1,76 @@
+//! Strided copies.
+
+use super::transpose;
+use crate::memory::{NonTemporal, Stores, StridedCopy};
+
+/// Transposes where there are some, and what is left element by element.
+///
+/// Sizes of whole registers move at once. Those between take two moves that overlap, which beats a call of
+/// `memcpy` until about 256 bytes.
+#[inline(always)]
+pub(crate) fn body(copy: StridedCopy<'_>) {
+    let Some(copy) = transpose::attempt(copy) else { return };
+    match copy.elem() {
+        1 => copy.each::<1>(),
+        2 => copy.each::<2>(),
+        4 => copy.each::<4>(),
+        8 => copy.each::<8>(),
+        16 => copy.each::<16>(),
+        32 => copy.each::<32>(),
+        64 => copy.each::<64>(),
+        128 => copy.each::<128>(),
+        3 => copy.each_in_two::<2>(),
+        5..8 => copy.each_in_two::<4>(),
+        9..16 => copy.each_in_two::<8>(),
+        17..32 => copy.each_in_two::<16>(),
+        33..64 => copy.each_in_two::<32>(),
+        65..128 => copy.each_in_two::<64>(),
+        129..=256 => copy.each_in_two::<128>(),
+        _ => copy.each_long(),
+    }
+}
+
+/// [`body`] with non-temporal stores, of elements that suit them.
+#[inline(always)]
+pub(crate) fn non_temporal(copy: StridedCopy<'_>, stores: NonTemporal) {
+    match stores {
+        NonTemporal::Sse(stores) => by_size(copy, stores),
+        NonTemporal::Avx(stores) => by_size(copy, stores),
+    }
+}
+
+#[inline(always)]
+fn by_size<const AVX: bool>(copy: StridedCopy<'_>, stores: Stores<AVX>) {
+    match copy.elem() {
+        32 => copy.each_non_temporal::<32, AVX>(stores),
+        64 => copy.each_non_temporal::<64, AVX>(stores),
+        128 => copy.each_non_temporal::<128, AVX>(stores),
+        _ => copy.each_non_temporal::<0, AVX>(stores),
+    }
+}
+
+/// Element (r, c) of the source becomes element (r, c) of the destination, byte by byte.
+pub(crate) fn scalar(copy: StridedCopy<'_>) {
+    copy.for_each(|copy| {
+        let (elem, w) = (copy.elem(), copy.window());
+        let (src, src_at, dst, dst_at) = copy.into_slices();
+        let place = |at: usize, r: usize, row: isize, c: usize, col: isize| {
+            at.wrapping_add_signed((r as isize).wrapping_mul(row))
+                .wrapping_add_signed((c as isize).wrapping_mul(col))
+        };
+        for r in 0..w.rows {
+            for c in 0..w.cols {
+                let from = place(src_at, r, w.src_row, c, w.src_col);
+                let to = place(dst_at, r, w.dst_row, c, w.dst_col);
+                for byte in 0..elem {
+                    dst[to + byte].write(src[from + byte]);
+                }
+            }
+        }
+    });
+}
+
+/// [`scalar`]: how bytes are stored changes none of them.
+pub(crate) fn non_temporal_scalar(copy: StridedCopy<'_>, _stores: NonTemporal) {
+    scalar(copy);
+}

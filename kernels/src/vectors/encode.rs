@@ -1,0 +1,122 @@
+//! What packing asks of a family of block formats, and the loop over the groups of a tile that calls it.
+
+use super::groups::GroupLane;
+use crate::formats::{GROUP, TileShape};
+use crate::memory::{Arrays, prefetch_l2};
+
+/// What a family of formats does with groups of 16 elements.
+///
+/// Its rule for a group depends on the group's largest magnitude: that sets the shared byte and a factor which brings the
+/// elements to where one addition rounds them. Groups for which this arithmetic fails are rare, and take the scalar rule.
+pub(crate) trait Encode: Copy {
+    /// Groups that share an exponent or a scale: 1 or 2.
+    const GROUPS_PER_SCALE: usize;
+
+    /// Whether [`Encode::search`] finds better exponents.
+    const SEARCHES: bool = false;
+
+    /// Bits of a code: 8, 4 or 2.
+    fn code_bits(&self) -> usize;
+
+    /// Whether elements are replaced before anything else.
+    fn replaces_elements(&self) -> bool {
+        false
+    }
+
+    /// The binary32 that an element is replaced by, both given by their bits.
+    #[inline(always)]
+    fn replacement(&self, bits: u32) -> u32 {
+        bits
+    }
+
+    /// The shared byte for elements of which the largest has this binary32 exponent field, and whether the arithmetic
+    /// holds there.
+    fn shared(&self, exponent: u32) -> (u8, bool);
+
+    /// The factor for such elements; any number where the arithmetic does not hold.
+    fn factor(&self, exponent: u32) -> f32;
+
+    /// Replaces the exponents of groups, those of their largest magnitudes (`amax`), by better ones.
+    #[inline(always)]
+    fn search<L: GroupLane<N>, const N: usize>(
+        &self,
+        _groups: &Arrays<'_, N, GROUP>,
+        _amax: &[u16],
+        _exponents: &mut [u32],
+    ) {
+    }
+
+    /// Runs the loop with what makes codes, as [`Encode::finish`] takes them, from a group and its factor.
+    fn make_codes<L: GroupLane<N>, const N: usize>(&self, groups: GroupLoop<'_, N>);
+
+    /// The code as it is stored, with nothing above it. A step of its own, because it is done in vectors of bytes.
+    fn finish(&self, code: u16) -> u8;
+
+    /// The scalar rule for all elements that share a byte: the byte, and their codes as [`Encode::finish`] takes them.
+    fn scalar(&self, values: &[f32], codes: &mut [u16]) -> u8;
+}
+
+/// The most groups that a tile can have.
+pub(crate) const MAX_GROUPS: usize = TileShape::MAX_ELEMENTS / GROUP;
+
+/// The loop over the groups of a tile: it makes their codes, and finds the amax of each group of the next tile.
+pub(crate) struct GroupLoop<'a, const N: usize> {
+    /// This tile, the next one, and one that comes later, to be prefetched.
+    pub(crate) tiles: [Arrays<'a, N, GROUP>; 3],
+    pub(crate) groups: usize,
+    /// Of this tile, unless the amax of its groups is found here.
+    pub(crate) factors: &'a [f32; MAX_GROUPS],
+    pub(crate) codes: &'a mut [[u16; GROUP]; MAX_GROUPS],
+    /// Of the next tile, or of this one if codes are made at once.
+    pub(crate) amax: &'a mut [u16; MAX_GROUPS],
+}
+
+impl<const N: usize> GroupLoop<'_, N> {
+    /// Makes the codes of all groups. Meanwhile it finds the amax of each group of the next tile, so that no group waits for
+    /// its own; or each group's own ([`GroupLane::CODES_AT_ONCE`]).
+    ///
+    /// The body is one group, because across groups the compiler would gather elements. It unrolls no loop whose length it
+    /// does not know, and vectorises none that already has vectors in it.
+    #[inline(always)]
+    pub(crate) fn each<E: Encode, L: GroupLane<N>>(
+        self,
+        encode: &E,
+        codes: impl Fn(&[[u8; N]; GROUP], f32) -> [u16; GROUP],
+    ) {
+        let GroupLoop { tiles, groups, factors, codes: out, amax } = self;
+        let sources = Arrays::side_by_side(tiles, 0..groups).zip(&factors[..groups]);
+        for ((out, amax), ([here, next, later], factor)) in
+            out[..groups].iter_mut().zip(&mut amax[..groups]).zip(sources)
+        {
+            prefetch_l2(later);
+            if codes_at_once::<E, L, N>() {
+                *amax = L::amax(here);
+                *out = codes(here, encode.factor(L::exponent(*amax)));
+            } else {
+                *amax = L::amax(next);
+                *out = codes(here, *factor);
+            }
+        }
+    }
+
+    /// [`GroupLoop::each`] with codes that are [`GroupLane::multiples`]; `sum` gets an element and its group's factor.
+    #[inline(always)]
+    pub(crate) fn nearest<E: Encode, L: GroupLane<N>>(self, encode: &E, sum: impl Fn(f32, f32) -> f32) {
+        self.each::<E, L>(
+            encode,
+            #[inline(always)]
+            |group, factor| {
+                L::multiples(
+                    group,
+                    #[inline(always)]
+                    |x| sum(x, factor),
+                )
+            },
+        );
+    }
+}
+
+/// Whether [`GroupLoop::each`] itself finds the amax of the groups whose codes it makes.
+pub(crate) const fn codes_at_once<E: Encode, L: GroupLane<N>, const N: usize>() -> bool {
+    L::CODES_AT_ONCE && E::GROUPS_PER_SCALE == 1 && !E::SEARCHES
+}

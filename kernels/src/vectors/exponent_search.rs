@@ -1,0 +1,66 @@
+//! The search for better shared exponents of block floats.
+//!
+//! Everything is measured in units of the 24-bit significand under the group's exponent, where it is exact in binary64:
+//! a power of two, multiplied with all values, changes no rounding of squares and sums. So the sums compare as those of the
+//! scalar rule do.
+
+use super::groups::GroupLane;
+use crate::formats::{Bfp, GROUP};
+use crate::memory::Arrays;
+
+/// Takes 1 from the exponents of groups for which the scalar rule prefers the lower one.
+///
+/// Few groups need to be tried. With s the place of a code (2^(1 - m) of the exponent's power), the largest
+/// number under the exponent below is 1 - s / 2. A group of amax p has an error of p - 1 + s / 2 there, and here 16 errors
+/// that are no larger than s, or than s / 2 if rounded to nearest, but for elements that saturate, which are far worse below.
+/// So the lower exponent loses from p = 1 + 7/2 s, or 1 + 3/2 s.
+///
+/// `multiple` rounds a scaled element to a multiple of the place of a code; `nearest`: whether to the nearest one.
+#[inline(always)]
+pub(crate) fn lower_exponents<L: GroupLane<N>, const N: usize>(
+    bfp: Bfp,
+    nearest: bool,
+    groups: &Arrays<'_, N, GROUP>,
+    amax: &[u16],
+    exponents: &mut [u32],
+    multiple: impl Fn(f32) -> f32,
+) {
+    // In units of the last of the 7 bits of amax, the rest of which is cut off. One more makes up for the bits that
+    // elements lose before they are rounded.
+    let halves = if nearest { 3 } else { 7 };
+    let hopeless = (halves << 6 >> (bfp.magnitude - 1)) + 1;
+    // A list is made without branches, which no processor could foresee.
+    let mut candidates = [0; 64];
+    let mut count = 0;
+    for (g, (&amax, exponent)) in amax.iter().zip(&*exponents).enumerate() {
+        let candidate = ((L::upper(amax) & 127) < hopeless) & (exponent.wrapping_sub(25) <= 254 - 25);
+        candidates[count & 63] = g;
+        count += usize::from(candidate);
+    }
+    for &g in &candidates[..count] {
+        let g = g & 63;
+        let factor = f32::from_bits((277 - exponents[g]) << 23);
+        exponents[g] -= u32::from(better_below::<L, N>(groups.get(g), factor, &multiple));
+    }
+}
+
+/// Whether the exponent below the one whose factor is given has the strictly smaller sum of squared errors. Sums are in
+/// the order of elements.
+#[inline(always)]
+fn better_below<L: GroupLane<N>, const N: usize>(
+    group: &[[u8; N]; GROUP],
+    factor: f32,
+    multiple: impl Fn(f32) -> f32,
+) -> bool {
+    let (mut here, mut below) = ([0.0; GROUP], [0.0; GROUP]);
+    for ((x, here), below) in group.iter().zip(&mut here).zip(&mut below) {
+        let x = f32::from_bits(L::widen(*x));
+        let exact = f64::from(x) * f64::from(factor);
+        let gap = exact - f64::from(multiple(x * factor));
+        *here = gap * gap;
+        let gap = exact - f64::from(multiple(x * (2.0 * factor)) * 0.5);
+        *below = gap * gap;
+    }
+    let sums = here.iter().zip(&below).fold((0.0, 0.0), |(h, b), (here, below)| (h + here, b + below));
+    sums.1 < sums.0
+}

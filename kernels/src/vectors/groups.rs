@@ -1,0 +1,125 @@
+//! Groups of 16 elements in vectors: their largest magnitude, and their multiples of a place.
+
+use wide::{i16x8, u32x4};
+
+use super::lanes::{Bf16, F16, F32, Lane};
+use crate::formats::GROUP;
+
+/// A lane from which block formats are packed, a group of 16 elements at a time.
+pub(crate) trait GroupLane<const N: usize>: Lane<N> {
+    /// Whether a group's codes are made as soon as its amax is found. The other way, one tile later, is for arithmetic that
+    /// takes longer than loading each group twice.
+    const CODES_AT_ONCE: bool = false;
+
+    /// The amax of a group, its largest magnitude: the upper 16 bits of it.
+    fn amax(group: &[[u8; N]; GROUP]) -> u16;
+
+    /// The upper 16 bits, as binary32, of a magnitude with these upper 16 bits.
+    fn upper(amax: u16) -> u32;
+
+    /// Its exponent field as binary32.
+    #[inline(always)]
+    fn exponent(amax: u16) -> u32 {
+        Self::upper(amax) >> 7
+    }
+
+    /// Each element rounded to a multiple of the last place of an anchor by `sum`, which adds the element, scaled, to the
+    /// anchor: how many, as i16. The anchor is 1.5 times a power of two, so its low bits are 0; from 2^15 places on the
+    /// result means nothing.
+    #[inline(always)]
+    fn multiples(group: &[[u8; N]; GROUP], sum: impl Fn(f32) -> f32) -> [u16; GROUP] {
+        let mut multiples = [0; GROUP];
+        for (multiple, x) in multiples.iter_mut().zip(group) {
+            *multiple = sum(f32::from_bits(Self::widen(*x))).to_bits() as u16;
+        }
+        multiples
+    }
+}
+
+/// The largest lane of numbers that are not negative. Compilers know these steps, and have one instruction for them
+/// where the processor has.
+#[inline(always)]
+fn largest(mut numbers: i16x8) -> u16 {
+    for half in [4, 2, 1] {
+        let lanes = numbers.to_array();
+        let mut upper = lanes;
+        for (lane, upper) in upper.iter_mut().enumerate() {
+            *upper = lanes[(lane + half) % 8];
+        }
+        numbers = numbers.max(upper.into());
+    }
+    numbers.to_array()[0] as u16
+}
+
+impl GroupLane<4> for F32 {
+    #[inline(always)]
+    fn amax(group: &[[u8; 4]; GROUP]) -> u16 {
+        let mut words = [0; GROUP];
+        for (word, x) in words.iter_mut().zip(group) {
+            *word = Self::widen(*x);
+        }
+        let upper = u32x4::splat(0x7FFF_0000);
+        let [a, b, c, d]: [u32x4; 4] = bytemuck::cast(words);
+        let max = |a: u32x4, b: u32x4| -> u32x4 {
+            let (a, b): (i16x8, i16x8) = (bytemuck::cast(a & upper), bytemuck::cast(b & upper));
+            bytemuck::cast(a.max(b))
+        };
+        largest(bytemuck::cast(max(a, b) | max(c, d) >> 16))
+    }
+
+    #[inline(always)]
+    fn upper(amax: u16) -> u32 {
+        amax.into()
+    }
+}
+
+impl GroupLane<2> for Bf16 {
+    const CODES_AT_ONCE: bool = true;
+
+    #[inline(always)]
+    fn amax(group: &[[u8; 2]; GROUP]) -> u16 {
+        amax_of_words(group)
+    }
+
+    #[inline(always)]
+    fn upper(amax: u16) -> u32 {
+        amax.into()
+    }
+
+    /// Two elements at a time, which stay in one 32-bit lane: no vector has to be widened or narrowed.
+    #[inline(always)]
+    fn multiples(group: &[[u8; 2]; GROUP], sum: impl Fn(f32) -> f32) -> [u16; GROUP] {
+        const UPPER: u32 = 0xFFFF_0000;
+        let sum = |bits: u32| sum(f32::from_bits(bits)).to_bits();
+        let mut words = [0; 8];
+        for (word, bytes) in words.iter_mut().zip(group.as_flattened().as_chunks().0) {
+            let pair = u32::from_le_bytes(*bytes);
+            let both = sum(pair << 16) & !UPPER | sum(pair & UPPER) << 16;
+            *word = if cfg!(target_endian = "little") { both } else { both.rotate_left(16) };
+        }
+        bytemuck::cast(words)
+    }
+}
+
+impl GroupLane<2> for F16 {
+    #[inline(always)]
+    fn amax(group: &[[u8; 2]; GROUP]) -> u16 {
+        amax_of_words(group)
+    }
+
+    #[inline(always)]
+    fn upper(amax: u16) -> u32 {
+        F16::widen(amax.to_le_bytes()) >> 16
+    }
+}
+
+#[inline(always)]
+fn amax_of_words(group: &[[u8; 2]; GROUP]) -> u16 {
+    let magnitude = i16x8::splat(0x7FFF);
+    let mut words = [0; GROUP];
+    for (word, x) in words.iter_mut().zip(group) {
+        *word = i16::from_le_bytes(*x);
+    }
+    let [a, b]: [i16x8; 2] = bytemuck::cast(words);
+    largest((a & magnitude).max(b & magnitude))
+}

@@ -1,0 +1,132 @@
+//! Formats that widen to binary32 exactly, by arithmetic that compilers turn into vector code.
+//!
+//! Each rule is that of [`Number::convert`](crate::Number::convert), stated without branches or loops. As widening is exact,
+//! narrowing what was widened rounds once, so these four formats convert among each other through binary32.
+
+use std::mem::MaybeUninit;
+
+/// A format of `N` bytes an element, little-endian.
+pub(crate) trait Lane<const N: usize> {
+    /// Whether significands have at most 11 bits.
+    const SHORT: bool = N <= 2;
+    /// The binary32 bits of the same value; NaN keeps sign and payload where the format has them.
+    fn widen(code: [u8; N]) -> u32;
+    /// The code nearest to a binary32, given by its bits.
+    fn narrow(bits: u32) -> [u8; N];
+    /// The same, where the only NaN is `0x7FC00000`.
+    #[inline(always)]
+    fn narrow_quiet(bits: u32) -> [u8; N] {
+        Self::narrow(bits)
+    }
+    /// The same for a number that is exact as bfloat16, or infinite.
+    #[inline(always)]
+    fn narrow_exact(bits: u32) -> [u8; N] {
+        Self::narrow(bits)
+    }
+}
+
+pub(crate) struct F32;
+pub(crate) struct Bf16;
+pub(crate) struct F16;
+pub(crate) struct Sen169;
+
+const SIGN: u32 = 1 << 31;
+const INFINITY: u32 = 255 << 23;
+
+impl Lane<4> for F32 {
+    #[inline(always)]
+    fn widen(code: [u8; 4]) -> u32 {
+        u32::from_le_bytes(code)
+    }
+
+    #[inline(always)]
+    fn narrow(bits: u32) -> [u8; 4] {
+        bits.to_le_bytes()
+    }
+}
+
+impl Lane<2> for Bf16 {
+    #[inline(always)]
+    fn widen(code: [u8; 2]) -> u32 {
+        u32::from(u16::from_le_bytes(code)) << 16
+    }
+
+    #[inline(always)]
+    fn narrow(bits: u32) -> [u8; 2] {
+        let rounded = u16::from_le_bytes(Self::narrow_quiet(bits));
+        let code = if bits & !SIGN > INFINITY { 0x7FC0 } else { rounded };
+        code.to_le_bytes()
+    }
+
+    #[inline(always)]
+    fn narrow_quiet(bits: u32) -> [u8; 2] {
+        let rounded = bits.wrapping_add(0x7FFF + (bits >> 16 & 1)) >> 16;
+        (rounded as u16).to_le_bytes()
+    }
+
+    #[inline(always)]
+    fn narrow_exact(bits: u32) -> [u8; 2] {
+        ((bits >> 16) as u16).to_le_bytes()
+    }
+}
+
+impl Lane<2> for F16 {
+    #[inline(always)]
+    fn widen(code: [u8; 2]) -> u32 {
+        let code = u32::from(u16::from_le_bytes(code));
+        let magnitude = (code & 0x7FFF) << 13;
+        let normal = magnitude + (112 << 23);
+        let special = magnitude + (224 << 23);
+        // A subnormal is a fraction under the exponent of 2^-14 once that power is taken away again.
+        let subnormal = f32::from_bits(magnitude + (113 << 23)) - f32::from_bits(113 << 23);
+        let bits = if magnitude < 1 << 23 { subnormal.to_bits() } else { normal };
+        let bits = if magnitude >= 31 << 23 { special } else { bits };
+        bits | (code & 0x8000) << 16
+    }
+
+    #[inline(always)]
+    fn narrow(bits: u32) -> [u8; 2] {
+        let magnitude = bits & !SIGN;
+        // Carries of the rounding run into the exponent and, past the largest, to infinity.
+        let normal =
+            (magnitude.wrapping_sub(112 << 23).wrapping_add(0xFFF + (bits >> 13 & 1)) >> 13).min(0x7C00);
+        // Added to 0.5, whose last place is 2^-24, the processor rounds to a multiple of the smallest subnormal.
+        let subnormal = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5_f32.to_bits());
+        let code = if magnitude < 113 << 23 { subnormal } else { normal };
+        let code = if magnitude > INFINITY { 0x7E00 } else { code | bits >> 16 & 0x8000 };
+        (code as u16).to_le_bytes()
+    }
+}
+
+impl Lane<2> for Sen169 {
+    #[inline(always)]
+    fn widen(code: [u8; 2]) -> u32 {
+        let code = u32::from(u16::from_le_bytes(code));
+        let (sign, code) = ((code & 0x8000) << 16, code & 0x7FFF);
+        let bits = if code == 0 { 0 } else { (code << 14) + (96 << 23) } | sign;
+        if code == 0x7FFF { f32::NAN.to_bits() } else { bits }
+    }
+
+    #[inline(always)]
+    fn narrow(bits: u32) -> [u8; 2] {
+        let magnitude = bits & !SIGN;
+        let sign = bits >> 16 & 0x8000;
+        // Half the smallest magnitude, 2^-32 * 513/512.
+        const HALF: u32 = (95 << 23) + (1 << 14);
+        let code = (((magnitude + (1 << 13)) >> 14) as i32 - (96 << 9)).clamp(1, 0x7FFF) as u32;
+        let code = if magnitude < HALF { sign } else { code | sign };
+        let code = if magnitude > INFINITY { 0x7FFF } else { code };
+        (code as u16).to_le_bytes()
+    }
+}
+
+/// Converts elements that lie one after another on both sides.
+#[inline(always)]
+pub(crate) fn convert<A: Lane<M>, B: Lane<N>, const M: usize, const N: usize>(
+    src: &[u8],
+    dst: &mut [MaybeUninit<u8>],
+) {
+    for (to, from) in dst.as_chunks_mut().0.iter_mut().zip(src.as_chunks().0) {
+        *to = B::narrow(A::widen(*from)).map(MaybeUninit::new);
+    }
+}

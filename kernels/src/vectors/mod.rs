@@ -1,0 +1,16 @@
+//! Arithmetic on fixed arrays that compilers turn into vector code, and the packing and unpacking made of it.
+//!
+//! From the bottom: `lanes` are single elements, `groups` are 16 of them, `encode` and `decode` are what packing and unpacking
+//! ask of a family of formats, `bfp_encode`, `bfp_decode` and `mx` are those families, and `pack` and `unpack` are the kernels.
+
+mod bfp_decode;
+mod bfp_encode;
+mod decode;
+mod encode;
+mod exponent_search;
+mod groups;
+pub(crate) mod lanes;
+mod mx;
+pub(crate) mod pack;
+mod tile_packer;
+pub(crate) mod unpack;

@@ -1,0 +1,265 @@
+//! Packing of tiles into block formats: tiles are read where they lie, or gathered in a scratch tile first.
+
+use std::mem::MaybeUninit;
+
+use super::bfp_encode::BfpEncode;
+use super::encode::{Encode, MAX_GROUPS, codes_at_once};
+use super::groups::GroupLane;
+use super::lanes::{Bf16, F16, F32, Lane};
+use super::mx::MxVector;
+use super::tile_packer::TilePacker;
+use crate::formats::{BlockCodec, GROUP, Number, Rule, TileShape};
+use crate::memory::{ArrayOffsets, as_uninit, assert_readable, assert_writable, lies_inside};
+
+/// A row of tiles to pack: where their elements come from and where the packed tiles go.
+///
+/// Element (r, c) of tile t is at byte `src_at + t * src_tile + r * src_row + c * src_col` of the source. Only the first
+/// `rows` rows and `cols` columns of each tile are read (none if either is 0); the rest of the tile is `pad`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PackArgs {
+    /// Number of tiles.
+    pub tiles: usize,
+    /// Byte of the first tile's element (0, 0).
+    pub src_at: usize,
+    /// Bytes from a tile to the next.
+    pub src_tile: isize,
+    /// Bytes from an element to the one in the next row.
+    pub src_row: isize,
+    /// Bytes from an element to the one in the next column.
+    pub src_col: isize,
+    /// Rows that have elements, at most those of the tile.
+    pub rows: usize,
+    /// Columns that have elements, at most those of the tile.
+    pub cols: usize,
+    /// What the rest of a tile holds; it is packed like data.
+    pub pad: f32,
+    /// Bytes from a packed tile to the next, at least those of a tile.
+    pub dst_tile: usize,
+}
+
+impl PackArgs {
+    /// The loops over the elements of this many tiles of the source.
+    #[inline(always)]
+    fn src_loops(&self, tiles: usize) -> impl Iterator<Item = (usize, isize)> + Clone {
+        [(tiles, self.src_tile), (self.rows, self.src_row), (self.cols, self.src_col)].into_iter()
+    }
+}
+
+/// Tiles whose bytes [`Packing::new`] has found to lie inside both slices.
+pub(crate) struct Packing<'a> {
+    codec: &'a BlockCodec,
+    from: Number,
+    src: &'a [u8],
+    args: PackArgs,
+    dst: &'a mut [MaybeUninit<u8>],
+    dst_at: usize,
+    /// Whether the level has an instruction for [`f32::trunc`].
+    truncates: bool,
+}
+
+impl<'a> Packing<'a> {
+    /// Packing of a row of tiles; `truncates`: whether the level has an instruction for [`f32::trunc`]. `None` when there is
+    /// nothing to pack.
+    ///
+    /// # Panics
+    /// As [`Kernels::pack`](crate::Kernels::pack).
+    pub(crate) fn new(
+        codec: &'a BlockCodec,
+        from: Number,
+        src: &'a [u8],
+        args: &PackArgs,
+        dst: &'a mut [MaybeUninit<u8>],
+        dst_at: usize,
+        truncates: bool,
+    ) -> Option<Packing<'a>> {
+        let (a, tile, bytes) = (*args, codec.tile(), codec.tile_bytes());
+        assert!(a.rows <= tile.rows() && a.cols <= tile.cols(), "{a:?} is larger than a {tile} tile");
+        if a.tiles == 0 {
+            return None;
+        }
+        if a.rows > 0 && a.cols > 0 {
+            assert_readable(src.len(), a.src_at, from.size(), a.src_loops(a.tiles));
+        }
+        assert!(a.tiles == 1 || a.dst_tile >= bytes, "{a:?} packs tiles of {bytes} bytes over each other");
+        let step = isize::try_from(a.dst_tile).unwrap_or(isize::MAX);
+        assert_writable(dst.len(), dst_at, bytes, [(a.tiles, step)].into_iter());
+        Some(Packing { codec, from, src, args: a, dst, dst_at, truncates })
+    }
+
+    /// Byte of element (0, 0) of tile `t`.
+    #[inline(always)]
+    fn at(&self, t: usize) -> usize {
+        self.args.src_at.wrapping_add_signed((t as isize).wrapping_mul(self.args.src_tile))
+    }
+
+    /// Where tile `t` goes.
+    #[inline(always)]
+    fn out(&mut self, t: usize) -> &mut [MaybeUninit<u8>] {
+        &mut self.dst[self.dst_at + t * self.args.dst_tile..][..self.codec.tile_bytes()]
+    }
+}
+
+/// Vector code where there is some, the rule for the rest.
+#[inline(always)]
+pub(crate) fn body(on: Packing<'_>) {
+    let options = on.codec.options();
+    if options.compact {
+        return scalar(on);
+    }
+    match on.codec.rule() {
+        Rule::Bfp(bfp) if options.search => {
+            let encode = BfpEncode::<true>::new(bfp, options, on.truncates);
+            tiles(on, encode);
+        }
+        Rule::Bfp(bfp) => {
+            let encode = BfpEncode::<false>::new(bfp, options, on.truncates);
+            tiles(on, encode);
+        }
+        Rule::Mx(element) => {
+            let encode = MxVector::new(element, on.codec.format());
+            tiles(on, encode);
+        }
+    }
+}
+
+#[inline(always)]
+fn tiles<E: Encode>(on: Packing<'_>, encode: E) {
+    let (args, tile) = (on.args, on.codec.tile());
+    let whole = args.rows == tile.rows() && args.cols == tile.cols();
+    let in_place = whole && !on.codec.options().transposed && !encode.replaces_elements();
+    match on.from {
+        Number::F32 if in_place && args.src_col == 4 => in_place_tiles::<E, F32, 4>(on, encode),
+        // What reads elements more than once prefers them widened.
+        Number::Bf16 if in_place && !E::SEARCHES && args.src_col == 2 => {
+            in_place_tiles::<E, Bf16, 2>(on, encode)
+        }
+        Number::F16 if in_place && !E::SEARCHES && args.src_col == 2 => {
+            in_place_tiles::<E, F16, 2>(on, encode)
+        }
+        _ => gathered_tiles(on, encode),
+    }
+}
+
+#[inline(always)]
+fn in_place_tiles<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode: E) {
+    let (args, tile) = (on.args, on.codec.tile());
+    let offsets = group_offsets::<N>(tile, args.src_row);
+    // A call may be of few tiles, and the next one of those that follow.
+    let more = args.src_loops(args.tiles.saturating_add(PREFETCH_TILES));
+    let follow = lies_inside(on.src.len(), args.src_at, N, more);
+    let last = args.tiles - 1 + if follow { PREFETCH_TILES } else { 0 };
+    let src = on.src;
+    let mut packer = TilePacker::<E, N>::new(encode, tile);
+    if !codes_at_once::<E, L, N>() {
+        packer.start::<L>(offsets.arrays(src, on.at(0)));
+    }
+    for t in 0..args.tiles {
+        let (next, later) = ((t + 1).min(args.tiles - 1), (t + PREFETCH_TILES).min(last));
+        let tiles = [
+            offsets.arrays(src, on.at(t)),
+            offsets.arrays(src, on.at(next)),
+            offsets.arrays(src, on.at(later)),
+        ];
+        packer.pack::<L>(tiles, on.out(t));
+    }
+}
+
+/// Each tile is gathered as f32, in the rows and columns that are stored, and packed from there.
+#[inline(always)]
+fn gathered_tiles<E: Encode>(mut on: Packing<'_>, encode: E) {
+    let (args, tile) = (on.args, on.codec.tile());
+    let transposed = on.codec.options().transposed;
+    let stored = if transposed { tile.transposed().unwrap_or(tile) } else { tile };
+    let offsets = group_offsets::<4>(stored, 4 * stored.cols() as isize);
+    let (rows, cols, row, col) = match transposed {
+        true => (args.cols, args.rows, args.src_col, args.src_row),
+        false => (args.rows, args.cols, args.src_row, args.src_col),
+    };
+    let mut scratch = [[0; 4]; TileShape::MAX_ELEMENTS];
+    scratch.fill(args.pad.to_le_bytes());
+    let mut packer = TilePacker::<E, 4>::new(encode, stored);
+    for t in 0..args.tiles {
+        let (src, at) = (on.src, on.at(t));
+        for (r, line) in scratch.chunks_exact_mut(stored.cols()).take(rows).enumerate() {
+            let (at, line) = (at.wrapping_add_signed((r as isize).wrapping_mul(row)), &mut line[..cols]);
+            match on.from {
+                Number::F32 => gather::<F32, 4>(src, at, col, line),
+                Number::Bf16 => gather::<Bf16, 2>(src, at, col, line),
+                Number::F16 => gather::<F16, 2>(src, at, col, line),
+                other => {
+                    for (c, to) in line.iter_mut().enumerate() {
+                        let at = at.wrapping_add_signed((c as isize).wrapping_mul(col));
+                        *to = (other.convert(Number::F32, other.load(src, at)) as u32).to_le_bytes();
+                    }
+                }
+            }
+        }
+        if encode.replaces_elements() {
+            for code in &mut scratch {
+                *code = encode.replacement(u32::from_le_bytes(*code)).to_le_bytes();
+            }
+        }
+        let here = offsets.arrays(scratch.as_flattened(), 0);
+        packer.start::<F32>(here);
+        packer.pack::<F32>([here; 3], on.out(t));
+    }
+}
+
+/// Elements `col` bytes apart, from byte `at`, as f32.
+#[inline(always)]
+fn gather<L: Lane<N>, const N: usize>(src: &[u8], at: usize, col: isize, line: &mut [[u8; 4]]) {
+    if col == N as isize {
+        let run = src[at..][..N * line.len()].as_chunks().0;
+        line.iter_mut().zip(run).for_each(|(to, from)| *to = L::widen(*from).to_le_bytes());
+    } else {
+        for (c, to) in line.iter_mut().enumerate() {
+            let at = at.wrapping_add_signed((c as isize).wrapping_mul(col));
+            let element = src[at..].first_chunk().expect("an element of a checked window");
+            *to = L::widen(*element).to_le_bytes();
+        }
+    }
+}
+
+/// How many tiles ahead of the one being packed the source is prefetched, into L2. On 32 MiB of f32, 3 are up to twice as
+/// fast as 1.
+const PREFETCH_TILES: usize = 3;
+
+/// Where the groups of a tile begin, in storage order, for elements of `N` bytes in rows `row` bytes apart. What is
+/// beyond the last group repeats the first.
+#[inline(always)]
+fn group_offsets<const N: usize>(tile: TileShape, row: isize) -> ArrayOffsets<N, GROUP> {
+    let mut offsets = [0; MAX_GROUPS];
+    // Face by face: a kernel may be called for a tile or two.
+    let across = tile.cols() / GROUP;
+    for (face, offsets) in
+        offsets.chunks_mut(tile.face_rows()).take(tile.elements() / GROUP / tile.face_rows()).enumerate()
+    {
+        let corner = (face / across * tile.face_rows()) as isize;
+        let corner = corner.wrapping_mul(row).wrapping_add((face % across * GROUP * N) as isize);
+        for (r, offset) in offsets.iter_mut().enumerate() {
+            *offset = (r as isize).wrapping_mul(row).wrapping_add(corner);
+        }
+    }
+    ArrayOffsets::new(offsets)
+}
+
+/// Each tile is gathered row-major and packed by [`BlockCodec::pack_scalar`].
+pub(crate) fn scalar(mut on: Packing<'_>) {
+    let (codec, args, tile) = (on.codec, on.args, on.codec.tile());
+    let mut packed = [0; 2048];
+    let packed = &mut packed[..codec.tile_bytes()];
+    let mut values = [args.pad; TileShape::MAX_ELEMENTS];
+    let values = &mut values[..tile.elements()];
+    for t in 0..args.tiles {
+        for r in 0..args.rows {
+            for c in 0..args.cols {
+                let at = on.at(t).wrapping_add_signed((r as isize).wrapping_mul(args.src_row));
+                let at = at.wrapping_add_signed((c as isize).wrapping_mul(args.src_col));
+                let bits = on.from.convert(Number::F32, on.from.load(on.src, at));
+                values[r * tile.cols() + c] = f32::from_bits(bits as u32);
+            }
+        }
+        codec.pack_scalar(values, packed);
+        on.out(t).copy_from_slice(as_uninit(packed));
+    }
+}

@@ -1,0 +1,58 @@
+//! Row-major numbers and indices.
+
+/// The row-major number of an index, counted over `dims` only.
+pub(crate) fn ravel(index: &[u64], dims: &[usize], shape: &[u64]) -> u64 {
+    dims.iter().fold(0, |u, &d| u * shape[d] + index[d])
+}
+
+/// Sets `dims` of an index to the row-major number `u` over them, which must be below the product of their sizes.
+pub(crate) fn unravel(mut u: u64, dims: &[usize], shape: &[u64], index: &mut [u64]) {
+    for &d in dims.iter().rev() {
+        index[d] = u % shape[d];
+        u /= shape[d];
+    }
+}
+
+/// Dimensions in groups: two that stand in one of the given lists are in one group. Groups and their dimensions
+/// ascend; a dimension of no list is left out.
+pub(crate) fn connected(dims: usize, lists: impl IntoIterator<Item = Vec<usize>>) -> Vec<Vec<usize>> {
+    let mut group: Vec<Option<usize>> = vec![None; dims];
+    for list in lists {
+        // All groups that the list touches become the one of its first dimension.
+        let first = list.first().copied();
+        for &d in &list {
+            match group[d] {
+                Some(old) => group.iter_mut().filter(|g| **g == Some(old)).for_each(|g| *g = first),
+                None => group[d] = first,
+            }
+        }
+    }
+    let members = |g: usize| (0..dims).filter(|&d| group[d] == Some(g)).collect::<Vec<_>>();
+    let mut groups: Vec<Vec<usize>> = (0..dims).map(members).filter(|m| !m.is_empty()).collect();
+    groups.sort();
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_indices_are_each_others_inverse() {
+        let (shape, dims) = ([2, 3, 1, 5], [0, 1, 3]);
+        let mut index = [0; 4];
+        for u in 0..30 {
+            unravel(u, &dims, &shape, &mut index);
+            assert_eq!(ravel(&index, &dims, &shape), u);
+        }
+        assert_eq!(index, [1, 2, 0, 4]);
+    }
+
+    #[test]
+    fn lists_that_share_a_dimension_are_one_group() {
+        let groups = |lists: &[&[usize]]| connected(5, lists.iter().map(|l| l.to_vec()));
+        assert_eq!(groups(&[&[0], &[3, 1], &[2]]), [vec![0], vec![1, 3], vec![2]]);
+        assert_eq!(groups(&[&[2, 3], &[0, 1], &[1, 2]]), [[0, 1, 2, 3]]);
+        assert_eq!(groups(&[]), Vec::<Vec<usize>>::new());
+    }
+}
