@@ -74,13 +74,7 @@ fn hit(c: &mut Criterion) {
     let cases = cases();
     let requests: Vec<Request> = cases
         .iter()
-        .map(|(_, shape, from, to)| Request {
-            shape,
-            dtype: dtype(from),
-            source: from.as_str().into(),
-            destination: to.as_str().into(),
-            options: Options::default(),
-        })
+        .map(|(_, shape, from, to)| Request::new(shape, dtype(from), from.as_str(), to.as_str()))
         .collect();
     let plans = PlanCache::new(requests.len());
     for request in &requests {

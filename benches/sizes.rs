@@ -5,7 +5,7 @@ mod common;
 use common::{beside_memcpy, settings};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use tilewright::run::{Inline, Pool};
-use tilewright::{DType, Options, PlanCache, Request};
+use tilewright::{DType, PlanCache, Request};
 use tilewright_benches::{Case, Memory, numbers};
 
 /// Names of the cases, and the columns of 32 rows that are 4 KiB.
@@ -46,13 +46,8 @@ fn threads(c: &mut Criterion) {
 /// One tile by the call that users make, with the plan at hand and with a plan from a cache.
 fn small(c: &mut Criterion) {
     let mut group = c.benchmark_group("32x32 bf16 to a tile");
-    let request = Request {
-        shape: &[32, 32],
-        dtype: DType::Bf16,
-        source: "memref<32x32xbf16>".into(),
-        destination: "ttnn(dtype=bfloat16, layout=TILE)".into(),
-        options: Options::default(),
-    };
+    let tile = "ttnn(dtype=bfloat16, layout=TILE)";
+    let request = Request::new(&[32, 32], DType::Bf16, "memref<32x32xbf16>", tile);
     let plans = PlanCache::new(64);
     let plan = plans.get(&request).unwrap();
     let mut source = vec![0; plan.source_bytes()];

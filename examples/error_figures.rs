@@ -77,7 +77,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 descriptor.layout(&tensor, &Placement::default())
             };
             let (host, there) = (layout("memref<SHAPExf32>")?, layout(&to)?);
-            let pack = Plan::compile(&host, &there, &Options { search, ..Options::default() })?;
+            let pack = Plan::compile(&host, &there, &Options::default().with_search(search))?;
             let unpack = Plan::compile(&there, &host, &Options::default())?;
             let mut packed = vec![0; pack.destination_bytes()];
             let mut back = vec![0; unpack.destination_bytes()];

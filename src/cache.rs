@@ -7,13 +7,25 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::family::Descriptor;
-use crate::family::{Placement, Tensor};
+use crate::family::{Descriptor, Placement, Tensor};
 use crate::layout::Layout;
 use crate::plan::{Options, Plan};
 
 /// One end of a conversion as texts; `Endpoint::from("ttnn(..)")` where the layout is all there is to say.
+///
+/// ```
+/// use tilewright::{DType, Endpoint, Request};
+///
+/// // Each of two devices gets half of the rows, in tiles whose padding is 1.
+/// let end = Endpoint::new("ttnn(dtype=bfloat16, layout=TILE)")
+///     .with_mesh("ShardTensorToMesh(mesh_shape=(1, 2), dim=0)")
+///     .with_pad_value(1.0);
+/// let plan = Request::new(&[40, 64], DType::Bf16, "memref<40x64xbf16>", end).compile()?;
+/// assert_eq!(plan.destination_bytes(), 2 * 32 * 64 * 2);
+/// # Ok::<(), tilewright::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Endpoint<'a> {
     /// The layout; see [`Descriptor`].
     pub layout: &'a str,
@@ -27,7 +39,7 @@ pub struct Endpoint<'a> {
 
 impl<'a> From<&'a str> for Endpoint<'a> {
     fn from(layout: &'a str) -> Endpoint<'a> {
-        Endpoint { layout, device: None, mesh: None, pad_value: None }
+        Endpoint::new(layout)
     }
 }
 
@@ -43,6 +55,28 @@ impl Eq for Endpoint<'_> {}
 impl Hash for Endpoint<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.parts().hash(state);
+    }
+}
+
+impl<'a> Endpoint<'a> {
+    /// A layout by itself.
+    pub fn new(layout: &'a str) -> Endpoint<'a> {
+        Endpoint { layout, device: None, mesh: None, pad_value: None }
+    }
+
+    /// The same on the cores of a device.
+    pub fn with_device(self, device: &'a str) -> Endpoint<'a> {
+        Endpoint { device: Some(device), ..self }
+    }
+
+    /// The same on each device of a mesh.
+    pub fn with_mesh(self, mesh: &'a str) -> Endpoint<'a> {
+        Endpoint { mesh: Some(mesh), ..self }
+    }
+
+    /// The same with another value in its padding.
+    pub fn with_pad_value(self, value: f64) -> Endpoint<'a> {
+        Endpoint { pad_value: Some(value), ..self }
     }
 }
 
@@ -62,7 +96,19 @@ impl Endpoint<'_> {
 /// All that a plan depends on, as it was given.
 ///
 /// Requests are compared as they are written: two texts that differ in a blank are two requests.
+///
+/// ```
+/// use tilewright::{DType, Options, Request};
+///
+/// let mut options = Options::default();
+/// options.search = true;
+/// let request = Request::new(&[64, 96], DType::F32, "memref<64x96xf32>", "ttnn(dtype=bfloat8_b, layout=TILE)")
+///     .with_options(options);
+/// assert_eq!(request.compile()?.destination_bytes(), 6 * 1088);
+/// # Ok::<(), tilewright::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Request<'a> {
     /// Logical shape, outermost dimension first.
     pub shape: &'a [u64],
@@ -76,13 +122,29 @@ pub struct Request<'a> {
     pub options: Options,
 }
 
-impl Request<'_> {
+impl<'a> Request<'a> {
+    /// A conversion with the options of [`Options::default`].
+    pub fn new(
+        shape: &'a [u64],
+        dtype: DType,
+        source: impl Into<Endpoint<'a>>,
+        destination: impl Into<Endpoint<'a>>,
+    ) -> Request<'a> {
+        let (source, destination) = (source.into(), destination.into());
+        Request { shape, dtype, source, destination, options: Options::default() }
+    }
+
+    /// The same conversion with other options.
+    pub fn with_options(self, options: Options) -> Request<'a> {
+        Request { options, ..self }
+    }
+
     /// Parses the texts and compiles the plan, without a cache.
     ///
     /// # Errors
     /// Those of [`crate::text::parse`], [`Descriptor::layout`] and [`Plan::compile`].
     pub fn compile(&self) -> Result<Plan> {
-        let tensor = Tensor { shape: self.shape.to_vec(), dtype: self.dtype };
+        let tensor = Tensor::new(self.shape, self.dtype);
         let (source, destination) = (self.source.layout_of(&tensor)?, self.destination.layout_of(&tensor)?);
         Plan::compile(&source, &destination, &self.options)
     }
@@ -95,16 +157,11 @@ impl Request<'_> {
 /// the same new plan at the same time may each compile it, and all get the one that was first done.
 ///
 /// ```
-/// use tilewright::{DType, Options, PlanCache, Request};
+/// use tilewright::{DType, PlanCache, Request};
 ///
 /// let plans = PlanCache::new(128);
-/// let request = Request {
-///     shape: &[64, 64],
-///     dtype: DType::Bf16,
-///     source: "memref<64x64xbf16>".into(),
-///     destination: "ttnn(dtype=bfloat16, layout=TILE)".into(),
-///     options: Options::default(),
-/// };
+/// let tiles = "ttnn(dtype=bfloat16, layout=TILE)";
+/// let request = Request::new(&[64, 64], DType::Bf16, "memref<64x64xbf16>", tiles);
 /// let plan = plans.get(&request)?;
 /// let mut tiles = vec![0; plan.destination_bytes()];
 /// plan.execute(&vec![0; plan.source_bytes()], &mut tiles)?;
@@ -259,13 +316,7 @@ mod tests {
     const TILES: &str = "ttnn(dtype=float32, layout=TILE)";
 
     fn request(shape: &'static [u64]) -> Request<'static> {
-        Request {
-            shape,
-            dtype: DType::F32,
-            source: "ttnn(dtype=float32, layout=ROW_MAJOR)".into(),
-            destination: TILES.into(),
-            options: Options::default(),
-        }
+        Request::new(shape, DType::F32, "ttnn(dtype=float32, layout=ROW_MAJOR)", TILES)
     }
 
     /// Whether the plan comes from the cache, which has it afterwards.

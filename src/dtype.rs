@@ -5,6 +5,14 @@ use std::fmt;
 pub use kernels::{BlockFormat, Integer, Number};
 
 /// The element type of a logical tensor.
+///
+/// ```
+/// use tilewright::DType;
+///
+/// assert_eq!((DType::Bf16.name(), DType::Bf16.size()), ("bf16", 2));
+/// assert_eq!(DType::from_mlir_name("ui8"), Some(DType::U8));
+/// assert_eq!(DType::F8E4M3.mlir_name(), "f8E4M3FN");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[allow(missing_docs)]
@@ -120,6 +128,14 @@ impl fmt::Display for DType {
 }
 
 /// What the bytes of a layout hold.
+///
+/// ```
+/// use tilewright::dtype::BlockFormat;
+/// use tilewright::{DType, Format};
+///
+/// assert_eq!(Format::Plain(DType::F16).to_string(), "f16");
+/// assert_eq!(Format::Block(BlockFormat::Bfp8B).to_string(), "bfloat8_b");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {

@@ -1,4 +1,31 @@
 //! tilewright moves tensors between host memory and accelerator memory layouts.
+//!
+//! A [`Descriptor`] says how a project lays tensors out, in the words of that project. Applied to a [`Tensor`] it gives a
+//! [`Layout`], two layouts give a [`Plan`], and a plan runs as often as there are tensors. Descriptors are parsed from
+//! texts, or made from values as here, where no text is parsed:
+//!
+//! ```
+//! use tilewright::dtype::BlockFormat;
+//! use tilewright::family::host::mx::MxArray;
+//! use tilewright::family::host::strided::Memref;
+//! use tilewright::{DType, Descriptor, Options, Placement, Plan, Tensor};
+//!
+//! let tensor = Tensor::new([64, 96], DType::F32);
+//! let columns: Descriptor = Memref::of(&tensor).with_strides([1, 64]).into();
+//! let blocks: Descriptor = MxArray::new([64, 96], BlockFormat::MxFp8E4M3).into();
+//!
+//! let place = Placement::default();
+//! let (from, to) = (columns.layout(&tensor, &place)?, blocks.layout(&tensor, &place)?);
+//! let plan = Plan::compile(&from, &to, &Options::default())?;
+//!
+//! let weights: Vec<u8> = [1.0_f32; 64 * 96].iter().flat_map(|x| x.to_le_bytes()).collect();
+//! let mut packed = vec![0; plan.destination_bytes()];
+//! plan.execute(&weights, &mut packed)?;
+//! // Rows of three blocks: a scale of 2^-8 (127 is that of 1), then 32 times 256 as an FP8 E4M3 number.
+//! assert_eq!(packed.len(), 64 * 3 * 33);
+//! assert_eq!(packed[..2], [119, 0x78]);
+//! # Ok::<(), tilewright::Error>(())
+//! ```
 #![deny(unsafe_code)]
 
 mod cache;

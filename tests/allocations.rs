@@ -72,7 +72,7 @@ fn runs_without_allocating(src: &Layout, dst: &Layout, options: &Options) {
     let size = (out.len() / 3).div_ceil(chunk_alignment).max(1) * chunk_alignment;
     let mut run = || {
         plan.execute(&source, &mut out).unwrap();
-        plan.run_on(&Inline, &source, &mut out).unwrap();
+        plan.execute_on(&Inline, &source, &mut out).unwrap();
         for (k, chunk) in out.chunks_mut(size).enumerate() {
             plan.execute_chunk(&source, k * size..k * size + chunk.len(), chunk).unwrap();
         }
@@ -83,7 +83,7 @@ fn runs_without_allocating(src: &Layout, dst: &Layout, options: &Options) {
 
 fn both_ways(host: &Layout, layout: &Layout) {
     for (isa, store) in Isa::available().flat_map(|isa| [Store::Cached, Store::Streamed].map(|s| (isa, s))) {
-        let options = Options { isa: Some(isa), store, ..Options::default() };
+        let options = Options::default().with_isa(isa).with_store(store);
         runs_without_allocating(host, layout, &options);
         runs_without_allocating(layout, host, &options);
     }
@@ -139,7 +139,7 @@ fn no_large_tensor_allocates() {
             let source = vec![0; plan.source_bytes()];
             let mut out = vec![MaybeUninit::new(0); plan.destination_bytes()];
             let mut run = || {
-                plan.execute_on(&Inline, &source, &mut out).unwrap();
+                plan.execute_uninit_on(&Inline, &source, &mut out).unwrap();
             };
             run();
             assert_eq!(allocations(run), 0, "{text}");

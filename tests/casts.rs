@@ -94,13 +94,13 @@ fn the_first_value_that_does_not_fit_is_named_alike_by_all() {
     for (threads, store) in
         [(1, Store::Cached), (1, Store::Streamed), (2, Store::Cached), (3, Store::Streamed)]
     {
-        let plan = Plan::compile(&src, &dst, &Options { store, ..options }).unwrap();
+        let plan = Plan::compile(&src, &dst, &options.with_store(store)).unwrap();
         let mut out = vec![0xA5; plan.destination_bytes()];
-        let error = plan.run_on(&Pool::new(threads).unwrap(), &source, &mut out).unwrap_err();
+        let error = plan.execute_on(&Pool::new(threads).unwrap(), &source, &mut out).unwrap_err();
         assert_eq!(error, want, "{threads} threads, {store:?}");
         assert!(out == nearest, "{threads} threads, {store:?}");
         // The next run on these threads has nothing to complain about.
-        plan.run_on(&Pool::new(threads).unwrap(), &vec![0; source.len()], &mut out).unwrap();
+        plan.execute_on(&Pool::new(threads).unwrap(), &vec![0; source.len()], &mut out).unwrap();
     }
     let range = 100 * 600..2 * 300 * 700;
     let mut out = vec![0; range.len()];
@@ -108,7 +108,7 @@ fn the_first_value_that_does_not_fit_is_named_alike_by_all() {
     let last = 2 * (699 * 300 + 3);
     assert!(matches!(error, Error::OutOfRange { at, .. } if at == last), "{error}");
 
-    let saturate = Options { saturate: true, ..options };
+    let saturate = options.with_saturate(true);
     let plan = Plan::compile(&src, &dst, &saturate).unwrap();
     let mut out = vec![0; plan.destination_bytes()];
     plan.execute(&source, &mut out).unwrap();

@@ -12,11 +12,15 @@ use tilewright::family::Descriptor;
 use tilewright::family::host::strided::Memref;
 use tilewright::family::{Family, Placement, Tensor};
 use tilewright::layout::Owner;
-use tilewright::run::{interpret, reference};
+use tilewright::run::{Executor, interpret, reference};
 use tilewright::{DType, Error, Format, Layout, Options, Plan};
 
 fn memref(shape: &[u64], dtype: DType, strides: Option<Vec<i64>>, offset: i64) -> Memref {
-    Memref { shape: shape.to_vec(), dtype, strides, offset }
+    let dense = Memref::new(shape, dtype).with_offset(offset);
+    match strides {
+        Some(strides) => dense.with_strides(strides),
+        None => dense,
+    }
 }
 
 /// What random layouts are drawn from.
@@ -262,7 +266,7 @@ fn a_map_followed_element_by_element() {
     round_trip(&tensor, &text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap());
 }
 
-/// Tensors large enough to be handed out to threads, and to be streamed past the caches in part.
+/// Tensors large enough to be handed out to threads, and to be written with non-temporal stores in part.
 #[test]
 fn large_tensors_are_split() {
     let shape = [3, 190, 513];
@@ -286,9 +290,9 @@ fn large_tensors_are_split() {
     }
 }
 
-/// Every way in which a plan walks its nests, each at the smallest size that takes it.
+/// Every schedule that nests can have, each at the smallest size that takes it.
 #[test]
-fn every_walk() {
+fn every_schedule() {
     for (shape, dtype, from, to) in [
         // Rows of faces and sticks, as the source lies and as the destination does; onto units.
         ("256,4096", DType::Bf16, "", "ttnn(dtype=bfloat16, layout=TILE)"),
@@ -346,4 +350,74 @@ fn every_walk() {
         );
         check_bytes(&from, &to, &source.unwrap());
     }
+}
+
+/// An executor that says how many threads it has, and runs tasks as it likes.
+struct Odd {
+    threads: usize,
+    run: fn(usize, &(dyn Fn(usize) + Sync)),
+}
+
+impl Executor for Odd {
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
+    fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        (self.run)(tasks, task);
+    }
+}
+
+/// A plan large enough for several tasks, and its source.
+fn several_tasks() -> (Plan, Vec<u8>) {
+    let tensor = Tensor { shape: vec![1024, 1024], dtype: DType::U8 };
+    let to = memref(&tensor.shape, DType::U8, Some(vec![1, 1024]), 0);
+    let to = to.to_layout(&tensor, &Placement::default()).unwrap();
+    let plan = Plan::compile(&dense(&tensor), &to, &Options::default()).unwrap();
+    let source = ramp(plan.source_bytes());
+    (plan, source)
+}
+
+#[test]
+fn any_number_of_threads_may_be_claimed() {
+    let (plan, source) = several_tasks();
+    let expect = interpret(&plan, &source).unwrap().bytes;
+    for threads in [2, 1 << 20, 1 << 62, usize::MAX] {
+        let mut out = vec![0; expect.len()];
+        let executor = Odd { threads, run: |tasks, task| (0..tasks).for_each(task) };
+        plan.execute_on(&executor, &source, &mut out).unwrap();
+        assert!(out == expect, "{threads} threads");
+    }
+}
+
+#[test]
+fn memory_is_handed_out_only_if_every_task_has_ended() {
+    let (plan, source) = several_tasks();
+    let skips: fn(usize, &(dyn Fn(usize) + Sync)) = |tasks, task| (1..tasks).for_each(task);
+    let twice: fn(usize, &(dyn Fn(usize) + Sync)) = |tasks, task| {
+        (0..tasks).for_each(task);
+        (0..tasks + 5).for_each(task);
+    };
+    for (run, complete) in [(skips, false), (twice, true)] {
+        let mut out = vec![std::mem::MaybeUninit::uninit(); plan.destination_bytes()];
+        let result = plan.execute_uninit_on(&Odd { threads: 4, run }, &source, &mut out);
+        assert_eq!(result.is_ok(), complete);
+    }
+}
+
+/// A source of one byte, which every element of a vast tensor is read from.
+#[test]
+fn what_is_too_large_to_go_element_by_element_is_refused() {
+    let tensor = Tensor { shape: vec![1 << 50], dtype: DType::U8 };
+    let src = memref(&tensor.shape, DType::U8, Some(vec![0]), 0);
+    let src = src.to_layout(&tensor, &Placement::default()).unwrap();
+    let dst = dense(&tensor);
+    let error = reference(&src, &dst, &Options::default(), &[7]).unwrap_err();
+    assert!(error.to_string().contains("1125899906842624 bytes"), "{error}");
+    let plan = Plan::compile(&src, &dst, &Options::default()).unwrap();
+    assert!(interpret(&plan, &[7]).is_err());
+    // A chunk of it can be had.
+    let mut out = [0; 16];
+    plan.execute_chunk(&[7], 1 << 40..(1 << 40) + 16, &mut out).unwrap();
+    assert_eq!(out, [7; 16]);
 }

@@ -167,7 +167,7 @@ fn inspect(layout: &Layout) -> Result<(), Error> {
         let last: Vec<u64> = layout.shape().iter().map(|n| n - 1).collect();
         layout.locate(&last)?;
     }
-    let dense = Memref { shape: tensor.shape.clone(), dtype: tensor.dtype, strides: None, offset: 0 };
+    let dense = Memref::of(&tensor);
     let host = dense.to_layout(&tensor, &Placement::default())?;
     for (from, to) in [(&host, layout), (layout, &host), (layout, layout)] {
         if let Err(e @ Error::Unverified { .. }) = Plan::compile(from, to, &Options::default()) {

@@ -176,6 +176,6 @@ fn edges() {
     assert!(huge.layout(&tensor, &Placement::default()).is_err());
     // Rounding and search are of block floats.
     let dst = layout("memref<1x32xmxfp4>", &[1, 32], None);
-    let search = Options { search: true, ..Options::default() };
+    let search = Options::default().with_search(true);
     assert!(Plan::compile(&host(&[1, 32]), &dst, &search).unwrap_err().to_string().contains("mxfp4"));
 }

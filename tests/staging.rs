@@ -89,7 +89,7 @@ impl ReadAt for Disk {
     fn read_at(&self, at: u64, into: &mut [u8]) -> Result<()> {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         if self.fail_at_read == Some(count) {
-            return Err(Error::Io { path: "disk".into(), what: format!("read {count} fails") });
+            return Err(Error::file("disk", std::io::ErrorKind::Other, format!("read {count} fails")));
         }
         let at = at as usize;
         assert!([at, into.len(), into.as_ptr().addr()].iter().all(|n| n.is_multiple_of(self.alignment)));
@@ -495,7 +495,7 @@ fn a_source_that_fails_ends_the_run_with_its_error() {
         let settings = Settings { read_bytes: 4096, clock: &clock, ..Settings::default() };
         let mut link = Link::new(&clock, 1e9, Duration::ZERO);
         let error = stager.run(&from_disk(&plans, &disk, &[0]), &mut link, &settings).unwrap_err();
-        assert_eq!(error, Error::Io { path: "disk".into(), what: format!("read {k} fails") });
+        assert_eq!(error, Error::file("disk", std::io::ErrorKind::Other, format!("read {k} fails")));
         assert_eq!((stager.slots_at_home(), link.in_flight()), (3, 0));
     }
 }

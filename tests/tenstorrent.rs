@@ -51,7 +51,7 @@ fn value(i: u64) -> u16 {
 /// Converts there and back; each byte is written once, and is the expected one.
 fn check(text: &str, shape: &[u64], device: Option<&Device>, expect: &[u8]) {
     let to = layout(text, shape, device).unwrap_or_else(|e| panic!("{text} of {shape:?}: {e}"));
-    let dense = Memref { shape: shape.to_vec(), dtype: DType::U16, strides: None, offset: 0 };
+    let dense = Memref::new(shape, DType::U16);
     let tensor = Tensor { shape: shape.to_vec(), dtype: DType::U16 };
     let dense = dense.to_layout(&tensor, &Placement::default()).unwrap();
     let source: Vec<u8> = (0..shape.iter().product()).flat_map(|i| value(i).to_le_bytes()).collect();
@@ -625,7 +625,7 @@ fn results_that_share_dimensions() {
     let Descriptor::Metal(diagonal) = text.parse().unwrap() else { unreachable!() };
     let tensor = Tensor { shape: vec![40], dtype: DType::F32 };
     let to = diagonal.to_layout(&tensor, &Placement::default()).unwrap();
-    let dense = Memref { shape: vec![40], dtype: DType::F32, strides: None, offset: 0 };
+    let dense = Memref::new([40], DType::F32);
     let dense = dense.to_layout(&tensor, &Placement::default()).unwrap();
     let source: Vec<u8> = (0..40).flat_map(|i| (i as f32).to_le_bytes()).collect();
     let options = Options::default();
@@ -719,7 +719,7 @@ fn sizes_beyond_all_memory_are_errors() {
 fn large_tensors_plan_in_a_few_nests() {
     let compile = |text: &str, shape: &[u64]| {
         let to = layout(text, shape, None).unwrap();
-        let dense = Memref { shape: shape.to_vec(), dtype: DType::U16, strides: None, offset: 0 };
+        let dense = Memref::new(shape, DType::U16);
         let tensor = Tensor { shape: shape.to_vec(), dtype: DType::U16 };
         let dense = dense.to_layout(&tensor, &Placement::default()).unwrap();
         let plan = Plan::compile(&dense, &to, &Options::default()).unwrap();
@@ -765,7 +765,7 @@ fn compile_blocks(text: &str, shape: &[u64]) -> Result<Plan, Error> {
         Descriptor::Ttnn(d) => d.to_layout(&tensor, &Placement::default())?,
         _ => unreachable!("{text}"),
     };
-    let dense = Memref { shape: shape.to_vec(), dtype: DType::F32, strides: None, offset: 0 };
+    let dense = Memref::new(shape, DType::F32);
     let dense = dense.to_layout(&tensor, &Placement::default())?;
     Plan::compile(&dense, &to, &Options::default())
 }

@@ -548,8 +548,11 @@ fn memref() -> impl Strategy<Value = Memref> {
     (0usize..6).prop_flat_map(|rank| {
         let strides = proptest::option::of((vec(any::<i64>(), rank), 0..=i64::MAX));
         (vec(0..=i64::MAX as u64, rank), dtype(), strides).prop_map(|(shape, dtype, strides)| {
-            let (strides, offset) = strides.map_or((None, 0), |(s, o)| (Some(s), o));
-            Memref { shape, dtype, strides, offset }
+            let dense = Memref::new(shape, dtype);
+            match strides {
+                Some((strides, offset)) => dense.with_strides(strides).with_offset(offset),
+                None => dense,
+            }
         })
     })
 }
@@ -557,7 +560,7 @@ fn memref() -> impl Strategy<Value = Memref> {
 fn mx() -> impl Strategy<Value = MxArray> {
     let names = BlockFormat::ALL.map(BlockFormat::name);
     let formats = names.iter().filter_map(|name| MxArray::format(name)).collect::<Vec<_>>();
-    (vec(0..=i64::MAX as u64, 1..6), select(formats)).prop_map(|(shape, format)| MxArray { shape, format })
+    (vec(0..=i64::MAX as u64, 1..6), select(formats)).prop_map(|(shape, format)| MxArray::new(shape, format))
 }
 
 fn metal() -> impl Strategy<Value = MetalLayout> {

@@ -134,7 +134,7 @@ impl Case {
             descriptor.layout(&tensor, &Placement { mesh, ..Placement::default() })
         };
         let (from, to) = (layout(&self.from, None)?, layout(&self.to, mesh.as_ref())?);
-        let options = Options { search: self.search, isa, ..Options::default() };
+        let options = Options::default().with_search(self.search).with_isa(isa);
         let plan = Plan::compile(&from, &to, &options)?;
         let unpacks = self.from.starts_with("ttnn");
         let bytes =
@@ -196,7 +196,7 @@ impl Memory {
     /// # Errors
     /// As [`Plan::execute`].
     pub fn convert(&mut self, job: &Job, executor: &dyn Executor) -> Result<()> {
-        job.plan.run_on(executor, &self.source, &mut self.destination)
+        job.plan.execute_on(executor, &self.source, &mut self.destination)
     }
 
     /// memcpy of as many bytes as the rate of the job counts, by as many threads.

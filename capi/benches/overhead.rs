@@ -32,7 +32,7 @@ fn overhead(c: &mut Criterion) {
     let mut destination = [MaybeUninit::uninit(); 64];
     let mut group = c.benchmark_group("copy 64 bytes");
     group.bench_function("rust", |b| {
-        b.iter(|| plan.execute_on(&Inline, black_box(&source), black_box(&mut destination)).is_ok());
+        b.iter(|| plan.execute_uninit_on(&Inline, black_box(&source), black_box(&mut destination)).is_ok());
     });
     let message = std::ptr::null_mut();
     group.bench_function("c", |b| {

@@ -7,6 +7,8 @@
  * - A pointer that is not NULL must point to what its type and the length beside it say. NULL, misaligned and
  *   overlapping pointers and lengths that are too short or too long are statuses, never crashes.
  * - Nothing is written before every argument has been checked. Arguments are not used after the call returns.
+ * - What a call writes must lie apart from everything else that it is given. Results that overlap are TW_OVERLAP; that
+ *   `message` and its memory lie apart is not checked.
  * - Structs that begin with `struct_size` need `sizeof` of the struct there. Fields are only ever added at the end,
  *   and zero always means: as if the field did not exist. So old callers work with new libraries, and new callers
  *   with old libraries as long as the fields that these do not know are zero.
@@ -14,6 +16,8 @@
  *   one sentence that says what was given and what was needed.
  * - There is no global or thread-local state. A plan is immutable: any number of threads may use it at once, until
  *   one of them frees it.
+ * - tw_plan_execute and tw_plan_execute_chunk need 128 KiB of stack, on the calling thread and on each thread that runs
+ *   their tasks.
  * - All sizes are in bytes, unless they say elements.
  */
 
@@ -632,7 +636,8 @@ tw_status tw_plan_compile(const struct tw_request *request,
                           struct tw_plan **plan,
                           struct tw_text *message);
 
-// Frees a plan that no call is using any more. NULL is allowed, and does nothing.
+// Frees a plan that no call is using any more. NULL is allowed, and does nothing. A plan that was freed before is
+// TW_HANDLE as long as nothing else has come to lie in its memory; do not rely on it.
 tw_status tw_plan_free(struct tw_plan *plan);
 
 // Writes buffers, sizes and chunk_alignment of a plan to `info`.

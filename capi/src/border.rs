@@ -1,6 +1,6 @@
 //! The border: raw pointers of the caller become checked values, failures become statuses and messages.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_char;
 use std::fmt::{self, Write};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -119,29 +119,59 @@ pub(crate) unsafe fn slice_out<'a, T>(
     Ok(unsafe { std::slice::from_raw_parts_mut(at.cast(), len) })
 }
 
-/// An error if two ranges of bytes meet.
-pub(crate) fn check_apart(a: *const c_void, a_len: usize, b: *const c_void, b_len: usize) -> Result<()> {
-    let (a, b) = (a.addr(), b.addr());
-    if a_len > 0 && b_len > 0 && a < b.saturating_add(b_len) && b < a.saturating_add(a_len) {
-        let ranges = format!("{a_len} bytes of source and {b_len} of destination, {} apart", a.abs_diff(b));
-        return Err(Failure::new(TW_OVERLAP, format!("{ranges}, overlap")));
+/// Memory that an argument names.
+#[derive(Clone, Copy)]
+pub(crate) struct Extent<'a> {
+    what: &'a str,
+    at: usize,
+    bytes: usize,
+}
+
+impl<'a> Extent<'a> {
+    /// So many values from `at` on; none where so many cannot be, which is an error where they are used.
+    pub(crate) fn new<T>(what: &'a str, at: *const T, len: usize) -> Extent<'a> {
+        let at = at.addr();
+        let bytes = len.checked_mul(size_of::<T>()).filter(|&bytes| at.checked_add(bytes).is_some());
+        Extent { what, at, bytes: bytes.unwrap_or(0) }
+    }
+
+    fn meets(self, other: Extent<'_>) -> bool {
+        let [ours, theirs] = [self, other].map(|extent| extent.at..extent.at + extent.bytes);
+        !ours.is_empty() && !theirs.is_empty() && ours.start < theirs.end && theirs.start < ours.end
+    }
+}
+
+/// An error if any two of them overlap.
+pub(crate) fn check_apart(extents: &[Extent<'_>]) -> Result<()> {
+    for (i, &a) in extents.iter().enumerate() {
+        if let Some(b) = extents[..i].iter().find(|b| b.meets(a)) {
+            let bytes = format!("{} bytes of {} and {} of {}", b.bytes, b.what, a.bytes, a.what);
+            return Err(Failure::new(TW_OVERLAP, format!("{bytes}, {} apart, overlap", a.at.abs_diff(b.at))));
+        }
     }
     Ok(())
 }
 
 /// A value of the caller that a result goes to.
-pub(crate) struct Out<T>(*mut T);
+pub(crate) struct Out<'a, T> {
+    at: *mut T,
+    what: &'a str,
+}
 
-impl<T> Out<T> {
+impl<'a, T> Out<'a, T> {
     /// # Safety
     /// Where not NULL, `at` points to a value that may be written until the call returns.
-    pub(crate) unsafe fn new(at: *mut T, what: &str) -> Result<Out<T>> {
-        check(at, what).map(|()| Out(at))
+    pub(crate) unsafe fn new(at: *mut T, what: &'a str) -> Result<Out<'a, T>> {
+        check(at, what).map(|()| Out { at, what })
+    }
+
+    pub(crate) fn extent(&self) -> Extent<'a> {
+        Extent::new(self.what, self.at, 1)
     }
 
     pub(crate) fn set(&self, value: T) {
         // SAFETY: checked in `new`, of the caller; nothing borrows it.
-        unsafe { self.0.write(value) }
+        unsafe { self.at.write(value) }
     }
 }
 
@@ -268,6 +298,7 @@ pub(crate) unsafe fn write_text(out: *mut tw_text, what: &str, value: &impl fmt:
     if capacity > 0 {
         check_many(data, capacity, what)?;
     }
+    check_apart(&[Extent::new("the struct", out, 1), Extent::new("its text", data, capacity)])?;
     // SAFETY: `data` has room for `capacity` bytes.
     let mut writer = unsafe { Writer::new(data, capacity) };
     // The writer never fails.

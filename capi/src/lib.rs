@@ -13,7 +13,7 @@ mod types;
 use std::ffi::{c_char, c_void};
 use std::fmt;
 
-use border::{Failure, Out, OutStruct, Result, call, check_apart, slice, slice_out};
+use border::{Extent, Failure, Out, OutStruct, Result, call, check_apart, slice, slice_out};
 use tilewright::family::MAX_RANK;
 use tilewright::layout::{Layout, Owner};
 use tilewright::{Error, Plan};
@@ -32,6 +32,17 @@ pub struct tw_plan(());
 struct Handle {
     mark: u64,
     inner: Inner,
+}
+
+impl Handle {
+    /// Makes a plan that is about to be freed one that is not known any more.
+    ///
+    /// # Safety
+    /// `handle` is a valid plan that nothing else uses.
+    unsafe fn retire(handle: *mut Handle) {
+        // SAFETY: as above. Volatile, as the compiler may leave out a store to memory that is freed next.
+        unsafe { (&raw mut (*handle).mark).write_volatile(0) };
+    }
 }
 
 struct Inner {
@@ -154,7 +165,8 @@ pub unsafe extern "C" fn tw_plan_compile(
     unsafe { call(message, body) }
 }
 
-/// Frees a plan that no call is using any more. NULL is allowed, and does nothing.
+/// Frees a plan that no call is using any more. NULL is allowed, and does nothing. A plan that was freed before is
+/// TW_HANDLE as long as nothing else has come to lie in its memory; do not rely on it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tw_plan_free(plan: *mut tw_plan) -> tw_status {
     // SAFETY: pointers are as the header says.
@@ -163,7 +175,9 @@ pub unsafe extern "C" fn tw_plan_free(plan: *mut tw_plan) -> tw_status {
             return Ok(());
         }
         inner(plan)?;
-        drop(Box::from_raw(plan.cast::<Handle>()));
+        let handle = plan.cast::<Handle>();
+        Handle::retire(handle);
+        drop(Box::from_raw(handle));
         Ok(())
     };
     // SAFETY: no message.
@@ -216,6 +230,7 @@ pub unsafe extern "C" fn tw_plan_chunks(
     let body = || unsafe {
         let plan = &inner(plan)?.plan;
         let (bytes_out, chunks_out) = (Out::new(chunk_bytes, "chunk_bytes")?, Out::new(chunks, "chunks")?);
+        check_apart(&[bytes_out.extent(), chunks_out.extent()])?;
         let (chunk_alignment, total) = (plan.chunk_alignment().max(1), plan.destination_bytes());
         let bytes = at_most.min(total.max(chunk_alignment)) / chunk_alignment * chunk_alignment;
         if bytes == 0 {
@@ -249,6 +264,7 @@ pub unsafe extern "C" fn tw_plan_source_window(
         let plan = &inner(plan)?.plan;
         let begin_out = Out::new(source_begin, "source_begin")?;
         let length_out = Out::new(source_length, "source_length")?;
+        check_apart(&[begin_out.extent(), length_out.extent()])?;
         let window = plan.source_window(begin..end(begin, length)?)?;
         begin_out.set(window.start);
         length_out.set(window.len());
@@ -275,10 +291,11 @@ pub unsafe extern "C" fn tw_plan_execute(
         let plan = &inner(plan)?.plan;
         check_length("source", source_length, plan.source_bytes())?;
         check_length("destination", destination_length, plan.destination_bytes())?;
-        check_apart(source, source_length, destination, destination_length)?;
+        let destination_extent = Extent::new("destination", destination.cast::<u8>(), destination_length);
+        check_apart(&[Extent::new("source", source.cast::<u8>(), source_length), destination_extent])?;
         let source = slice(source.cast::<u8>(), source_length, "source")?;
         let destination = slice_out(destination.cast::<u8>(), destination_length, "destination")?;
-        executor::with(executor, |executor| plan.execute_on(executor, source, destination).map(|_| ()))
+        executor::with(executor, |executor| plan.execute_uninit_on(executor, source, destination).map(|_| ()))
     };
     // SAFETY: as above.
     unsafe { call(message, body) }
@@ -301,7 +318,10 @@ pub unsafe extern "C" fn tw_plan_execute_chunk(
         let plan = &inner(plan)?.plan;
         check_length("source", source_length, plan.source_bytes())?;
         let range = begin..end(begin, chunk_length)?;
-        check_apart(source, source_length, chunk, chunk_length)?;
+        check_apart(&[
+            Extent::new("source", source.cast::<u8>(), source_length),
+            Extent::new("chunk", chunk.cast::<u8>(), chunk_length),
+        ])?;
         let source = slice(source.cast::<u8>(), source_length, "source")?;
         let chunk = slice_out(chunk.cast::<u8>(), chunk_length, "chunk")?;
         plan.execute_chunk_uninit(source, range, chunk)?;
@@ -329,6 +349,11 @@ pub unsafe extern "C" fn tw_plan_locate(
         let layout = inner(plan)?.side(side)?;
         let index = border::bounded(index, rank, MAX_RANK, "index")?;
         let count_out = Out::new(count, "count")?;
+        check_apart(&[
+            Extent::new("index", index.as_ptr(), index.len()),
+            Extent::new("places", places, capacity),
+            count_out.extent(),
+        ])?;
         let found = layout.locate_each(index)?;
         let out = slice_out(places, capacity, "places")?;
         let copies = layout.copies();
@@ -367,6 +392,7 @@ pub unsafe extern "C" fn tw_plan_owner(
     let body = || unsafe {
         let layout = inner(plan)?.side(side)?;
         let owner_out = Out::new(owner, "owner")?;
+        check_apart(&[owner_out.extent(), Extent::new("indices", indices, capacity)])?;
         let out = slice_out(indices, capacity, "indices")?;
         let (kind, elements) = match layout.owner(buffer, byte)? {
             Owner::Elements(elements) => (TW_OWNER_ELEMENTS, elements),
@@ -418,4 +444,26 @@ fn check_room(what: &str, capacity: usize, needed: u64) -> Result<()> {
         return Ok(());
     }
     Err(Failure::new(TW_SHORT, format!("{what} has room for {capacity}, but {needed} are needed")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_that_is_retired_is_none() {
+        let tensor = tilewright::Tensor::new([4], tilewright::DType::F32);
+        let dense = tilewright::Descriptor::from(tilewright::family::host::strided::Memref::of(&tensor));
+        let layout = || dense.layout(&tensor, &tilewright::Placement::default()).unwrap();
+        let plan = Plan::compile(&layout(), &layout(), &tilewright::Options::default()).unwrap();
+        let known = Inner { plan, source: layout(), destination: layout(), warnings: vec![] };
+        let mut handle = Handle { mark: PLAN, inner: known };
+        let at = &raw mut handle;
+        // SAFETY: a plan of this test, which outlives its use.
+        let known = || unsafe { inner(at.cast::<tw_plan>()).is_ok() };
+        assert!(known());
+        // SAFETY: nothing else uses it.
+        unsafe { Handle::retire(at) };
+        assert!(!known());
+    }
 }

@@ -63,27 +63,25 @@ fn options(request: &tw_request) -> Result<Options> {
                 .ok_or_else(|| Failure::value("request->isa", level, "TW_ISA_BEST to TW_ISA_V4"))?,
         ),
     };
-    Ok(Options {
-        rounding: pick(
-            "request->rounding",
-            request.rounding,
-            [Rounding::Host, Rounding::Device, Rounding::Truncate, Rounding::DeviceOp],
-        )?,
-        search: flags & TW_SEARCH != 0,
-        saturate: flags & TW_SATURATE != 0,
-        compat_unpack: match (flags & TW_COMPAT_UNPACK != 0, flags & TW_COMPAT_UNPACK_DEVICE != 0) {
-            (false, false) => Decoding::Exact,
-            (true, false) => Decoding::Host,
-            (false, true) => Decoding::Device,
-            (true, true) => {
-                let needed = "TW_COMPAT_UNPACK or TW_COMPAT_UNPACK_DEVICE, not both";
-                return Err(Failure::value("request->flags", flags, needed));
-            }
-        },
-        sen169: if flags & TW_SEN169_DEEPTOOLS != 0 { Sen169::Deeptools } else { Sen169::Nearest },
-        store: pick("request->store", request.store, [Store::Auto, Store::Cached, Store::Streamed])?,
-        isa,
-    })
+    let roundings = [Rounding::Host, Rounding::Device, Rounding::Truncate, Rounding::DeviceOp];
+    let decoding = match (flags & TW_COMPAT_UNPACK != 0, flags & TW_COMPAT_UNPACK_DEVICE != 0) {
+        (false, false) => Decoding::Exact,
+        (true, false) => Decoding::Host,
+        (false, true) => Decoding::Device,
+        (true, true) => {
+            let needed = "TW_COMPAT_UNPACK or TW_COMPAT_UNPACK_DEVICE, not both";
+            return Err(Failure::value("request->flags", flags, needed));
+        }
+    };
+    let sen169 = if flags & TW_SEN169_DEEPTOOLS != 0 { Sen169::Deeptools } else { Sen169::Nearest };
+    Ok(Options::default()
+        .with_rounding(pick("request->rounding", request.rounding, roundings)?)
+        .with_search(flags & TW_SEARCH != 0)
+        .with_saturate(flags & TW_SATURATE != 0)
+        .with_compat_unpack(decoding)
+        .with_sen169(sen169)
+        .with_store(pick("request->store", request.store, [Store::Auto, Store::Cached, Store::Streamed])?)
+        .with_isa(isa))
 }
 
 /// Instruction set levels with their numbers.
@@ -157,8 +155,7 @@ unsafe fn layout(
 
 /// A row-major host array.
 fn host(tensor: &Tensor) -> Descriptor {
-    let Tensor { shape, dtype } = tensor.clone();
-    Descriptor::Memref(Memref { shape, dtype, strides: None, offset: 0 })
+    Memref::of(tensor).into()
 }
 
 /// # Safety
@@ -172,8 +169,8 @@ unsafe fn strided(at: *const tw_strided, tensor: &Tensor) -> Result<Descriptor> 
     };
     // SAFETY: as above.
     let strides = unsafe { bounded(given.strides, given.rank, MAX_RANK, "strided->strides") }?;
-    let strides = if given.strides.is_null() { None } else { Some(strides.to_vec()) };
-    Ok(Descriptor::Memref(Memref { shape: tensor.shape.clone(), dtype, strides, offset: given.offset }))
+    let dense = Memref::new(tensor.shape.as_slice(), dtype).with_offset(given.offset);
+    Ok(if given.strides.is_null() { dense } else { dense.with_strides(strides) }.into())
 }
 
 /// # Safety

@@ -318,6 +318,7 @@ static void queries(tw_plan *plan) {
     EXPECT(a == 3 * 1088 && b == 2);
     STATUS(TW_OK, tw_plan_chunks(plan, SIZE_MAX, &a, &b, &message));
     EXPECT(a == TILES && b == 1);
+    STATUS(TW_OVERLAP, tw_plan_chunks(plan, SIZE_MAX, &a, &a, &message));
 
     STATUS(TW_NULL, tw_plan_source_window(plan, 0, 1088, NULL, &b, &message));
     STATUS(TW_NULL, tw_plan_source_window(plan, 0, 1088, &a, NULL, &message));
@@ -327,6 +328,7 @@ static void queries(tw_plan *plan) {
     STATUS(TW_VALUE, tw_plan_source_window(plan, SIZE_MAX - 5, SIZE_MAX, &a, &b, &message));
     STATUS(TW_OK, tw_plan_source_window(plan, 0, 1088, &a, &b, &message));
     EXPECT(a == 0 && b == (31 * 50 + 32) * 4);
+    STATUS(TW_OVERLAP, tw_plan_source_window(plan, 0, 1088, &b, &b, &message));
 
     const uint64_t index[] = {33, 2}, outside[] = {40, 0}, huge[] = {UINT64_MAX, UINT64_MAX};
     STATUS(TW_VALUE, tw_plan_locate(plan, 2, index, 2, &place, 1, &count, &message));
@@ -346,6 +348,11 @@ static void queries(tw_plan *plan) {
     // Row 33 is row 1 of the third tile: 64 exponents, two of them for each of its rows in a pair of faces.
     STATUS(TW_OK, tw_plan_locate(plan, TW_DESTINATION, index, 2, &place, 1, &count, &message));
     EXPECT(place.byte == 2 * 1088 + 64 + 16 + 2 && place.shared == 2 * 1088 + 1);
+    // Results in each other, and in what is read.
+    STATUS(TW_OVERLAP, tw_plan_locate(plan, TW_SOURCE, index, 2, &place, 1, &place.byte, &message));
+    uint64_t shared[2] = {33, 2};
+    STATUS(TW_OVERLAP, tw_plan_locate(plan, TW_SOURCE, shared, 2, &place, 1, shared + 1, &message));
+    STATUS(TW_OVERLAP, tw_plan_locate(plan, TW_SOURCE, &place.buffer, 2, &place, 1, &count, &message));
 
     STATUS(TW_VALUE, tw_plan_owner(plan, UINT32_MAX, 0, 0, &owner, indices, 64, &message));
     STATUS(TW_VALUE, tw_plan_owner(plan, TW_SOURCE, 1, 0, &owner, indices, 64, &message));
@@ -359,6 +366,7 @@ static void queries(tw_plan *plan) {
     EXPECT(owner.kind == TW_OWNER_ELEMENTS && owner.elements == 1 && indices[0] == 33 && indices[1] == 2);
     STATUS(TW_OK, tw_plan_owner(plan, TW_DESTINATION, 0, place.shared, &owner, indices, 64, &message));
     EXPECT(owner.kind == TW_OWNER_SHARED && owner.elements == 16 && indices[31] == 15);
+    STATUS(TW_OVERLAP, tw_plan_owner(plan, TW_SOURCE, 0, 0, &owner, &owner.elements, 1, &message));
 
     STATUS(TW_NULL, tw_plan_explain(plan, NULL, &message));
     STATUS(TW_MISALIGNED, tw_plan_explain(plan, ODD(tw_text, &out), &message));
@@ -375,6 +383,8 @@ static void queries(tw_plan *plan) {
     EXPECT(strlen(garbage) == length && strstr(garbage, "f32 -> bfloat8_b") != NULL);
     out = (tw_text){garbage, SIZE_MAX, 0};
     STATUS(TW_LENGTH, tw_plan_explain(plan, &out, &message));
+    out = (tw_text){(char *)&out.length, sizeof out.length, 0};
+    STATUS(TW_OVERLAP, tw_plan_explain(plan, &out, &message));
 }
 
 // A tensor that lies on many devices has as many places.

@@ -79,6 +79,11 @@ fn wrong_arguments_are_statuses() {
 }
 
 #[test]
+fn a_plan_freed_twice_is_noticed() {
+    run(&mut Command::new(compile("tests/freed.c", Link::Static)));
+}
+
+#[test]
 fn wrong_executors_are_statuses() {
     check("tests/executors.c", Link::Shared);
 }

@@ -1,16 +1,13 @@
 //! What may be typed.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tilewright::DType;
 use tilewright::family::Tensor;
-use tilewright::{DType, Error};
+use tilewright::text::MAX_TEXT;
 
 use super::failure::{Failure, Result};
-
-/// The longest `@file` that is read, in bytes.
-const TEXT_CAP: u64 = 16 << 20;
 
 /// Moves tensors between host memory and accelerator memory layouts.
 ///
@@ -220,12 +217,7 @@ pub(crate) enum Codec {
 /// The text of an argument, read from a file where it begins with `@`.
 pub(crate) fn text(argument: &str) -> Result<String> {
     let Some(path) = argument.strip_prefix('@').map(Path::new) else { return Ok(argument.to_owned()) };
-    let io = |what: String| Failure::from(Error::Io { path: path.display().to_string(), what });
-    let len = fs::metadata(path).map_err(|e| io(e.to_string()))?.len();
-    if len > TEXT_CAP {
-        return Err(io(format!("a text of {len} bytes: at most {TEXT_CAP} are read")));
-    }
-    fs::read_to_string(path).map_err(|e| io(e.to_string()))
+    Ok(tilewright_files::read_text(path, MAX_TEXT)?)
 }
 
 /// A shape or an index as it is typed; nothing at all is that of a scalar.

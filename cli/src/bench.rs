@@ -8,7 +8,7 @@ use tilewright::run::{Executor, Inline, Pool};
 
 use super::arguments::BenchArgs;
 use super::failure::Result;
-use super::print;
+use super::streams::print;
 use tilewright_benches::{Job, Memory, cases};
 
 /// Each figure is the best of as many repetitions as this allows, and of three at least.

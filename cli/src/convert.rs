@@ -14,8 +14,9 @@ use tilewright_files::{HostArray, Order, Output, Source, npy};
 use super::arguments::{ConvertArgs, LayoutArgs};
 use super::engine::{Choices, Job, Texts};
 use super::failure::{Failure, Result};
+use super::input;
 use super::progress::Stage;
-use super::{input, print, warn};
+use super::streams::{print, warn};
 
 /// Where the built-in tensor goes when nobody says.
 const BUILT_IN_LAYOUT: &str = "ttnn(dtype=bfloat8_b, layout=TILE)";
@@ -104,7 +105,7 @@ fn memory(len: u64) -> Result<AlignedBuffer> {
     let buffer = usize::try_from(len).ok().and_then(|len| AlignedBuffer::new(len).ok());
     buffer.ok_or_else(|| {
         let what = format!("there is no room for a result of {len} bytes");
-        Error::Io { path: "memory".to_owned(), what }.into()
+        Error::file("memory", std::io::ErrorKind::OutOfMemory, what).into()
     })
 }
 

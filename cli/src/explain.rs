@@ -8,7 +8,7 @@ use super::arguments::{ExplainArgs, NumberArgs};
 use super::engine::{Choices, Job, Texts};
 use super::failure::Result;
 use super::hardware::{Hardware, shown};
-use super::{print, warn};
+use super::streams::{print, warn};
 
 /// How many buffers and nests are shown one by one.
 const SHOWN: usize = 8;

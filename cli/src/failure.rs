@@ -16,8 +16,7 @@ pub(crate) enum Failure {
 impl Failure {
     /// An argument that is wrong or missing.
     pub(crate) fn usage(what: &str, given: impl ToString, needed: impl ToString) -> Failure {
-        let (given, needed) = (given.to_string(), needed.to_string());
-        Failure::Error(Error::Value { what: what.to_owned(), given, needed })
+        Failure::Error(Error::value(what, given, needed))
     }
 
     /// 1 where the machine or this program failed, 2 where the input is wrong.

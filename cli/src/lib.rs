@@ -14,6 +14,7 @@ mod input;
 mod locate;
 mod lower;
 mod progress;
+mod streams;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -23,6 +24,7 @@ use kernels::Isa;
 
 use arguments::{Cli, Command};
 use failure::{Failure, Result};
+use streams::print;
 
 /// Runs the command line, the program's name first, and returns its exit status.
 ///
@@ -63,20 +65,4 @@ fn run(cli: &Cli) -> Result<()> {
         Some(Command::Bench(arguments)) => bench::run(arguments, isa),
         None => Err(Failure::usage("command", "none", "one of those that `tilewright --help` lists")),
     }
-}
-
-/// Tells on stderr what was not understood; it is no reason to stop when nobody listens.
-fn warn(warnings: &[String]) {
-    for warning in warnings {
-        let _ = writeln!(std::io::stderr(), "warning: {warning}");
-    }
-}
-
-/// Writes a result to stdout. A reader that has gone away is an I/O failure, not a panic.
-fn print(text: &str) -> Result<()> {
-    let mut stdout = std::io::stdout().lock();
-    stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-        .map_err(|e| Failure::from(tilewright::Error::Io { path: "stdout".to_owned(), what: e.to_string() }))
 }

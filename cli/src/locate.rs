@@ -8,7 +8,7 @@ use super::arguments::{LocateArgs, beginning, numbers};
 use super::engine::Texts;
 use super::failure::{Failure, Result};
 use super::hardware::{Hardware, Term, shown};
-use super::{print, warn};
+use super::streams::{print, warn};
 
 /// The most places of one element that are listed.
 const MAX_PLACES: u64 = 1 << 16;

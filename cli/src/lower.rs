@@ -5,7 +5,7 @@ use tilewright::family::tenstorrent::mesh::{Mapper, ShardedBufferConfig};
 
 use super::arguments::{self, LowerArgs};
 use super::failure::Result;
-use super::print;
+use super::streams::print;
 
 pub(crate) fn run(args: &LowerArgs) -> Result<()> {
     let mapper: Mapper = arguments::text(&args.mesh)?.parse()?;

@@ -317,7 +317,7 @@ fn in_process(case: &Case) -> Result<Vec<(String, Vec<u8>)>, Error> {
         }
     };
     let tensor = &array.tensor;
-    let dense = Memref { shape: tensor.shape.clone(), dtype: tensor.dtype, strides: None, offset: 0 };
+    let dense = Memref::of(tensor);
     let dense = dense.to_layout(tensor, &Placement::default())?;
     let device: Option<Device> = option("--device").map(str::parse).transpose()?;
     let mesh: Option<Mapper> = option("--mesh").map(str::parse).transpose()?;
@@ -329,7 +329,7 @@ fn in_process(case: &Case) -> Result<Vec<(String, Vec<u8>)>, Error> {
         None => dense.clone(),
     };
     let rounding = if option("--rounding") == Some("device") { Rounding::Device } else { Rounding::Host };
-    let options = Options { rounding, ..Options::default() };
+    let options = Options::default().with_rounding(rounding);
     let mut out = convert(&from, &to, &options, &array.bytes)?;
     if case.flag("round_trip") {
         let back = convert(&to, &dense, &options, &out)?;

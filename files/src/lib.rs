@@ -3,6 +3,25 @@
 //! Readers ask a [`Source`] for the ranges they need, never copy what they can borrow, and trust no number that they
 //! have not compared with the length of the file. A damaged file is [`Error::Io`]; a request that does not suit a
 //! sound file (another dtype, a missing tensor) is [`Error::Value`].
+//!
+//! ```
+//! use tilewright::{DType, Tensor};
+//! use tilewright_files::{Order, Output, Source, npy};
+//!
+//! # let directory = tempfile::tempdir().unwrap();
+//! # let path = directory.path().join("ramp.npy");
+//! let tensor = Tensor::new([2, 2], DType::U8);
+//! let header = npy::header(&tensor, Order::RowMajor);
+//! let mut output = Output::create(&path, header.len() as u64 + 4)?;
+//! output.write(&header)?;
+//! output.write(&[1, 2, 3, 4])?;
+//! output.commit()?;
+//!
+//! let source = Source::open(&path)?;
+//! let array = npy::read(&source, None)?;
+//! assert_eq!((array.tensor, array.bytes.as_ref()), (tensor, &[1, 2, 3, 4][..]));
+//! # Ok::<(), tilewright::Error>(())
+//! ```
 
 pub mod npy;
 mod output;
@@ -12,11 +31,12 @@ mod source;
 use std::borrow::Cow;
 
 pub use output::Output;
-pub use source::Source;
+pub use source::{Source, read_text};
 
 use tilewright::dtype::DType;
 use tilewright::error::{Error, Result};
 use tilewright::family::Tensor;
+use tilewright::family::host::strided::row_major;
 
 /// In which order the elements of a dense array follow one another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,25 +49,14 @@ pub enum Order {
 
 impl Order {
     /// Strides in elements of a dense array of `shape` in this order.
-    ///
-    /// # Errors
-    /// [`Error::Overflow`] where a stride leaves the 63 bits of an offset.
-    pub fn strides(self, shape: &[u64]) -> Result<Vec<u64>> {
-        let mut strides = vec![1; shape.len()];
-        let mut step: u64 = 1;
-        let mut place = |d: usize| {
-            strides[d] = step;
-            step = step
-                .checked_mul(shape[d].max(1))
-                .filter(|&s| s <= i64::MAX as u64)
-                .ok_or_else(|| Error::overflow("the element count of the array"))?;
-            Ok(())
-        };
-        match self {
-            Order::RowMajor => (0..shape.len()).rev().try_for_each(&mut place)?,
-            Order::ColumnMajor => (0..shape.len()).try_for_each(&mut place)?,
+    pub fn strides(self, shape: &[u64]) -> Vec<i64> {
+        if self == Order::RowMajor {
+            return row_major(shape);
         }
-        Ok(strides)
+        let reversed: Vec<u64> = shape.iter().rev().copied().collect();
+        let mut strides = row_major(&reversed);
+        strides.reverse();
+        strides
     }
 }
 
@@ -78,12 +87,7 @@ pub fn byte_len(shape: &[u64], dtype: DType) -> Result<u64> {
         .ok_or_else(|| Error::overflow(format!("the size of a {shape:?} array of {dtype}")))
 }
 
-/// [`Error::Io`] of the file called `name`.
-fn damaged(name: &str, what: impl Into<String>) -> Error {
-    Error::Io { path: name.to_owned(), what: what.into() }
-}
-
-/// An [`std::io::Error`] as [`Error::Io`].
-pub fn failed(path: &std::path::Path, doing: &str, error: &std::io::Error) -> Error {
-    Error::Io { path: path.display().to_string(), what: format!("{doing}: {error}") }
+/// [`Error::Io`] of a file called `name` whose content is wrong.
+pub fn damaged(name: &str, what: impl Into<String>) -> Error {
+    Error::file(name, std::io::ErrorKind::InvalidData, what)
 }

@@ -1,51 +1,65 @@
 //! Output files that appear whole or not at all.
 
-use std::fs;
-use std::io::Write;
+use std::fs::{self, File, Metadata};
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
-
-use super::failed;
 use tilewright::error::{Error, Result};
 
-/// A file in the making: a temporary name beside `path`, renamed by [`Output::commit`] and removed when dropped before.
+/// A file in the making, which takes the place of what is at its path when it is complete.
+///
+/// On Linux the bytes go to a file without a name, which [`Output::commit`] names: however the process ends before, by
+/// a signal too, nothing is left behind. Where the system or the file system has no such files, the bytes go to a
+/// temporary name beside the path, `.tilewright-*.part`, which a process that is killed leaves behind.
 #[derive(Debug)]
 pub struct Output {
-    file: NamedTempFile,
+    draft: Draft,
+    /// Where the file goes: no symbolic link.
     path: PathBuf,
     /// Bytes promised and not yet written.
     missing: u64,
 }
 
+/// Where the bytes are until the file is complete.
+#[derive(Debug)]
+enum Draft {
+    #[cfg(target_os = "linux")]
+    Unnamed(File),
+    Named(NamedTempFile),
+}
+
+/// The most symbolic links that are followed one after another, as by Linux.
+const MAX_LINKS: usize = 40;
+
 impl Output {
-    /// Begins a file of exactly `len` bytes that will replace what is at `path`. Its length is set at once, so that
-    /// a file system that cannot hold such a file says so before anything is computed.
+    /// Begins a file of exactly `len` bytes that will replace what is at `path`.
+    ///
+    /// Its length is set at once, so that a file system that cannot hold such a file, or a limit of the process, says so
+    /// before anything is computed. Symbolic links are followed, also one to a file that is not there yet. The file
+    /// keeps the permissions of the one that it replaces (the lowest nine bits of its mode).
     ///
     /// # Errors
-    /// [`Error::Io`] when the directory cannot be written to, or when `path` is something that is not a regular file:
-    /// renaming onto a device or a directory would destroy it.
+    /// [`Error::Io`] when the directory cannot be written to, when the file would be longer than the process may write,
+    /// or when `path` is something that is not a regular file: renaming onto a device or a directory would destroy it.
     pub fn create(path: &Path, len: u64) -> Result<Output> {
-        // Through a symbolic link the file behind it is replaced, not the link.
-        let path = match fs::canonicalize(path) {
-            Ok(real) if real.is_file() => real,
+        let there = match fs::metadata(path) {
+            Ok(there) if there.is_file() => Some(there),
             Ok(_) => {
-                let what = "the output must be a new or a regular file".to_owned();
-                return Err(Error::Io { path: path.display().to_string(), what });
+                let what = "the output must be a new or a regular file";
+                return Err(Error::file(path.display(), ErrorKind::InvalidInput, what));
             }
-            Err(_) => path.to_owned(),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(Error::io(path.display(), "cannot look at it", error)),
         };
-        let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".tilewright-").suffix(".part");
-        // The process's umask still applies, as for any new file.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let file = builder.tempfile_in(directory).map_err(|e| failed(&path, "cannot create it", &e))?;
-        file.as_file()
-            .set_len(len)
-            .map_err(|e| failed(&path, &format!("cannot make room for {len} bytes"), &e))?;
-        Ok(Output { file, path, missing: len })
+        let path = behind_links(path)?;
+        check_limit(&path, len)?;
+        let draft = Draft::create(&path, there.as_ref())
+            .map_err(|e| Error::io(path.display(), "cannot create it", e))?;
+        let output = Output { draft, path, missing: len };
+        let doing = || format!("cannot make room for {len} bytes");
+        output.draft.file().set_len(len).map_err(|e| Error::io(output.path.display(), &doing(), e))?;
+        Ok(output)
     }
 
     /// Appends `bytes`.
@@ -59,27 +73,164 @@ impl Output {
             given: len,
             needed: self.missing,
         })?;
-        self.file.write_all(bytes).map_err(|e| failed(&self.path, "cannot write it", &e))
+        self.draft.file().write_all(bytes).map_err(|e| Error::io(self.path.display(), "cannot write it", e))
     }
 
-    /// Gives the finished file its name.
+    /// Gives the finished file its name, once the system has stored its bytes: a machine that loses power has the old
+    /// file or the new one.
     ///
     /// # Errors
-    /// [`Error::Io`] when it cannot be renamed; [`Error::Length`] when bytes are missing. Nothing is left behind then.
+    /// [`Error::Io`] when it cannot be stored or named; [`Error::Length`] when bytes are missing. Nothing is left
+    /// behind then.
     pub fn commit(self) -> Result<()> {
         if self.missing != 0 {
             return Err(Error::Length { what: "output file", given: 0, needed: self.missing });
         }
-        self.file.persist(&self.path).map_err(|e| failed(&self.path, "cannot rename it", &e.error))?;
+        self.draft.file().sync_all().map_err(|e| Error::io(self.path.display(), "cannot store it", e))?;
+        self.draft.name(&self.path).map_err(|e| Error::io(self.path.display(), "cannot rename it", e))
+    }
+}
+
+impl Draft {
+    /// A file in the directory of `path`, with the permissions of the one that is `there`.
+    fn create(path: &Path, there: Option<&Metadata>) -> std::io::Result<Draft> {
+        let mode = there.map_or(0o666, permission_bits);
+        let draft = match unnamed(directory(path), mode) {
+            Some(draft) => draft,
+            None => Draft::Named(named(directory(path), mode)?),
+        };
+        // A new file loses the bits of the process's umask, one that replaces another does not.
+        if there.is_some() {
+            set_permissions(draft.file(), mode)?;
+        }
+        Ok(draft)
+    }
+
+    fn file(&self) -> &File {
+        match self {
+            #[cfg(target_os = "linux")]
+            Draft::Unnamed(file) => file,
+            Draft::Named(file) => file.as_file(),
+        }
+    }
+
+    /// Renames the file to `path`. One without a name gets a temporary name first: only a rename replaces a file.
+    fn name(self, path: &Path) -> std::io::Result<()> {
+        match self {
+            #[cfg(target_os = "linux")]
+            Draft::Unnamed(file) => {
+                use rustix::fs::{AtFlags, CWD, linkat};
+                let open = name_in_proc(&file);
+                let link = |name: &Path| Ok(linkat(CWD, &open, CWD, name, AtFlags::SYMLINK_FOLLOW)?);
+                names().make_in(directory(path), link)?.persist(path)?;
+            }
+            Draft::Named(file) => {
+                file.persist(path)?;
+            }
+        }
         Ok(())
     }
+}
+
+/// The directory that a file is in.
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn names() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".tilewright-").suffix(".part");
+    builder
+}
+
+/// A temporary name in a directory.
+fn named(directory: &Path, mode: u32) -> std::io::Result<NamedTempFile> {
+    let mut names = names();
+    #[cfg(unix)]
+    names.permissions(std::os::unix::fs::PermissionsExt::from_mode(mode));
+    #[cfg(not(unix))]
+    let _ = mode;
+    names.tempfile_in(directory)
+}
+
+#[cfg(unix)]
+fn set_permissions(file: &File, mode: u32) -> std::io::Result<()> {
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(mode))
+}
+
+#[cfg(not(unix))]
+fn set_permissions(_: &File, _: u32) -> std::io::Result<()> {
+    Ok(())
+}
+
+#[cfg(unix)]
+fn permission_bits(there: &Metadata) -> u32 {
+    std::os::unix::fs::PermissionsExt::mode(&there.permissions()) & 0o777
+}
+
+#[cfg(not(unix))]
+fn permission_bits(_: &Metadata) -> u32 {
+    0
+}
+
+/// A file without a name in a directory, where there can be one.
+#[cfg(target_os = "linux")]
+fn unnamed(directory: &Path, mode: u32) -> Option<Draft> {
+    use rustix::fs::{Mode, OFlags, open};
+    let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+    let file = File::from(open(directory, flags, Mode::from_raw_mode(mode)).ok()?);
+    // It can only be named through /proc, which a container may lack.
+    fs::symlink_metadata(name_in_proc(&file)).ok()?;
+    Some(Draft::Unnamed(file))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn unnamed(_: &Path, _: u32) -> Option<Draft> {
+    None
+}
+
+/// What an open file is called while it is open.
+#[cfg(target_os = "linux")]
+fn name_in_proc(file: &File) -> String {
+    format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file))
+}
+
+/// Where a path leads through symbolic links, whether something is there or not.
+fn behind_links(path: &Path) -> Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        match fs::read_link(&path) {
+            Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
+            Err(_) => return Ok(path),
+        }
+    }
+    let what = format!("more than {MAX_LINKS} symbolic links lead to it");
+    Err(Error::file(path.display(), ErrorKind::InvalidInput, what))
+}
+
+/// An error where the process may not write a file of so many bytes: trying it would end the process.
+#[cfg(unix)]
+fn check_limit(path: &Path, len: u64) -> Result<()> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+    match limit {
+        Some(limit) if len > limit => {
+            let what = format!("a file of {len} bytes: this process may write files of at most {limit}");
+            Err(Error::file(path.display(), ErrorKind::FileTooLarge, what))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(not(unix))]
+fn check_limit(_: &Path, _: u64) -> Result<()> {
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn names(directory: &Path) -> Vec<String> {
+    fn names_in(directory: &Path) -> Vec<String> {
         fs::read_dir(directory).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
     }
 
@@ -94,7 +245,7 @@ mod tests {
         output.write(b"cd").unwrap();
         output.commit().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"abcd");
-        assert_eq!(names(directory.path()), ["out.bin"]);
+        assert_eq!(names_in(directory.path()), ["out.bin"]);
     }
 
     #[test]
@@ -105,7 +256,7 @@ mod tests {
         assert!(matches!(output.write(b"abc"), Err(Error::Length { given: 3, needed: 2, .. })));
         drop(output);
         assert!(matches!(Output::create(&path, 2).unwrap().commit(), Err(Error::Length { needed: 2, .. })));
-        assert!(names(directory.path()).is_empty());
+        assert!(names_in(directory.path()).is_empty());
     }
 
     #[test]
@@ -129,5 +280,77 @@ mod tests {
         output.commit().unwrap();
         assert_eq!(fs::read(&real).unwrap(), b"new");
         assert!(link.is_symlink());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_to_nothing_is_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (real, link) = (directory.path().join("real"), directory.path().join("link"));
+        // Two links, both relative to where they are.
+        std::os::unix::fs::symlink("real", directory.path().join("second")).unwrap();
+        std::os::unix::fs::symlink("second", &link).unwrap();
+        let mut output = Output::create(&link, 3).unwrap();
+        output.write(b"new").unwrap();
+        output.commit().unwrap();
+        assert_eq!(fs::read(&real).unwrap(), b"new");
+        assert!(link.is_symlink());
+        let circle = directory.path().join("circle");
+        std::os::unix::fs::symlink("circle", &circle).unwrap();
+        assert!(matches!(Output::create(&circle, 3), Err(Error::Io { .. })));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn permissions_are_kept() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        let plain = directory.path().join("plain");
+        fs::write(&plain, "").unwrap();
+        for named in [false, true] {
+            for kept in [0o600, 0o640, 0o666, 0o444, 0o777] {
+                let path = directory.path().join("out.bin");
+                let _ = fs::remove_file(&path);
+                fs::write(&path, "old").unwrap();
+                fs::set_permissions(&path, PermissionsExt::from_mode(kept)).unwrap();
+                write(&path, named);
+                assert_eq!(mode(&path), kept, "{kept:o}");
+            }
+            let new = directory.path().join(format!("new-{named}"));
+            write(&new, named);
+            assert_eq!(mode(&new), mode(&plain), "as any new file");
+        }
+    }
+
+    /// Writes a file; the way of systems without files that have no name, where `named`.
+    #[cfg(unix)]
+    fn write(path: &Path, named: bool) {
+        let mut output = Output::create(path, 3).unwrap();
+        if named {
+            let mode = fs::metadata(path).map_or(0o666, |there| permission_bits(&there));
+            let file = super::named(directory(path), mode).unwrap();
+            if path.exists() {
+                set_permissions(file.as_file(), mode).unwrap();
+            }
+            output.draft = Draft::Named(file);
+        }
+        output.write(b"new").unwrap();
+        output.commit().unwrap();
+        assert_eq!(fs::read(path).unwrap(), b"new");
+    }
+
+    /// A process that ends here, however it does, leaves nothing.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_in_the_making_has_no_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut output = Output::create(&directory.path().join("out.bin"), 1 << 20).unwrap();
+        output.write(&[1; 1000]).unwrap();
+        if matches!(output.draft, Draft::Named(_)) {
+            eprintln!("skipped: files of {} always have names", directory.path().display());
+            return;
+        }
+        assert!(names_in(directory.path()).is_empty());
     }
 }

@@ -14,8 +14,10 @@ const HEADER_CAP: u64 = 100_000_000;
 /// How many names an error about a missing tensor lists.
 const NAMES_SHOWN: usize = 5;
 
-/// How many names are compared with a missing one; a hostile header may hold millions.
-const NAMES_COMPARED: usize = 20_000;
+/// How many names are compared with a missing one, and up to which length in bytes. The work of a comparison is the
+/// product of the lengths, and a hostile header may hold millions of names, or one of a hundred million bytes.
+const NAMES_COMPARED: usize = 4096;
+const NAME_COMPARED: usize = 256;
 
 /// Reads the tensor called `tensor`; where that is `None` the file must hold exactly one.
 ///
@@ -111,20 +113,9 @@ fn nearest(wanted: &str, metadata: &Metadata) -> String {
     }
 }
 
-/// The Levenshtein distance of the first 128 bytes of two names.
+/// The edits between two names; the most there can be where one is too long to compare.
 fn distance(a: &str, b: &str) -> usize {
-    let (a, b) = (&a.as_bytes()[..a.len().min(128)], &b.as_bytes()[..b.len().min(128)]);
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut corner = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = corner + usize::from(x != y);
-            corner = row[j + 1];
-            row[j + 1] = replaced.min(corner + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
+    if a.len().max(b.len()) > NAME_COMPARED { usize::MAX } else { strsim::levenshtein(a, b) }
 }
 
 fn dtype(stored: Dtype) -> Option<DType> {
@@ -231,9 +222,25 @@ mod tests {
     }
 
     #[test]
-    fn distances() {
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("same", "same"), 0);
+    fn names_that_differ_far_behind_are_told_apart() {
+        let name = |end: &str| format!("{}.{end}", "model.language_model.layers.0".repeat(5));
+        let entry = |name: &str| format!(r#""{name}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}"#);
+        // In front of the nearest one by the alphabet.
+        let others =
+            ["a_proj", "b_proj", "c_proj", "d_proj", "e_proj", "q_proj"].map(|end| entry(&name(end)));
+        let bytes = file(&format!("{{{}}}", others.join(",")), &[]);
+        let error = read(&from(&bytes), Some(&name("q_pro"))).unwrap_err().to_string();
+        assert!(error.contains(&format!("one of the file's: `{}`", name("q_proj"))), "{error}");
+    }
+
+    #[test]
+    fn long_names_are_neither_compared_nor_repeated_whole() {
+        let long = "n".repeat(1 << 20);
+        let header = format!(r#"{{"{long}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}}}"#);
+        let bytes = file(&header, &[]);
+        let error = read(&from(&bytes), Some(&long[1..])).unwrap_err();
+        assert!(error.to_string().len() < 4096);
+        let wrong = file(&format!(r#"{{"{long}":{{"{long}":0}}}}"#), &[]);
+        assert!(read(&from(&wrong), None).unwrap_err().to_string().len() < 4096);
     }
 }

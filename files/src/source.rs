@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
 
 use memmap2::Mmap;
 
-use super::{damaged, failed};
+use super::damaged;
 use tilewright::error::{Error, Result};
 
 /// Where the readers of this module get their bytes.
@@ -35,13 +35,7 @@ impl<'a> Source<'a> {
     /// # Errors
     /// [`Error::Io`] when it is not there, cannot be read, or is a directory, a pipe or a device.
     pub fn open(path: &Path) -> Result<Source<'static>> {
-        let refused = |e| failed(path, "cannot open it", &e);
-        // Asked before it is opened: opening a pipe waits for its other end.
-        if !fs::metadata(path).map_err(refused)?.is_file() {
-            return Err(damaged(&path.display().to_string(), "not a regular file"));
-        }
-        let file = File::open(path).map_err(refused)?;
-        let len = file.metadata().map_err(refused)?.len();
+        let (file, len) = open_regular(path)?;
         let backing = match Mmap::map_if_safe(&file) {
             Ok(map) => Backing::Map(map),
             Err(_) => Backing::File(file, len),
@@ -91,13 +85,13 @@ impl<'a> Source<'a> {
     }
 
     fn read(&self, mut file: &File, range: Range<u64>) -> Result<Vec<u8>> {
-        let refused = |e: std::io::Error| damaged(&self.name, format!("cannot read bytes {range:?}: {e}"));
+        let doing = format!("cannot read bytes {range:?}");
+        let refused = |e| Error::io(&self.name, &doing, e);
         let len = range.end - range.start;
         let mut bytes = Vec::new();
-        usize::try_from(len)
-            .ok()
-            .and_then(|n| bytes.try_reserve_exact(n).ok())
-            .ok_or_else(|| damaged(&self.name, format!("no memory for {len} bytes")))?;
+        usize::try_from(len).ok().and_then(|n| bytes.try_reserve_exact(n).ok()).ok_or_else(|| {
+            Error::file(&self.name, ErrorKind::OutOfMemory, format!("no memory for {len} bytes"))
+        })?;
         file.seek(SeekFrom::Start(range.start)).map_err(refused)?;
         file.take(len).read_to_end(&mut bytes).map_err(refused)?;
         if bytes.len() as u64 != len {
@@ -108,6 +102,37 @@ impl<'a> Source<'a> {
         }
         Ok(bytes)
     }
+}
+
+/// Opens a regular file, and says how long it is.
+fn open_regular(path: &Path) -> Result<(File, u64)> {
+    let refused = |e| Error::io(path.display(), "cannot open it", e);
+    let irregular = || Error::file(path.display(), ErrorKind::InvalidInput, "not a regular file");
+    // Asked before it is opened: opening a pipe waits for its other end.
+    if !fs::metadata(path).map_err(refused)?.is_file() {
+        return Err(irregular());
+    }
+    let file = File::open(path).map_err(refused)?;
+    // And of what was opened: another file may have come in its place.
+    let opened = file.metadata().map_err(refused)?;
+    if opened.is_file() { Ok((file, opened.len())) } else { Err(irregular()) }
+}
+
+/// The text of a regular file of at most `most` bytes.
+///
+/// # Errors
+/// [`Error::Io`] when it is not there, cannot be read, is a directory, a pipe or a device, is longer, or is not UTF-8.
+pub fn read_text(path: &Path, most: usize) -> Result<String> {
+    let (file, _) = open_regular(path)?;
+    let mut bytes = Vec::new();
+    // Some files of the system have more bytes than they say, so one more than allowed is asked for.
+    let taken = file.take(most as u64 + 1).read_to_end(&mut bytes);
+    taken.map_err(|e| Error::io(path.display(), "cannot read it", e))?;
+    let wrong = |what| damaged(&path.display().to_string(), what);
+    if bytes.len() > most {
+        return Err(wrong(format!("a text of more than {most} bytes, which is the most that is read")));
+    }
+    String::from_utf8(bytes).map_err(|e| wrong(format!("not a UTF-8 text: {}", e.utf8_error())))
 }
 
 #[cfg(test)]
@@ -134,8 +159,28 @@ mod tests {
     #[test]
     fn what_is_not_a_regular_file_is_refused() {
         let directory = tempfile::tempdir().unwrap();
-        assert!(matches!(Source::open(directory.path()), Err(Error::Io { .. })));
-        assert!(matches!(Source::open(&directory.path().join("none")), Err(Error::Io { .. })));
+        let kind = |path: &Path| {
+            let both = [Source::open(path).unwrap_err(), read_text(path, 100).unwrap_err()];
+            let [Error::Io { kind, .. }, Error::Io { kind: again, .. }] = both else { panic!("{both:?}") };
+            assert_eq!(kind, again, "{}", path.display());
+            kind
+        };
+        assert_eq!(kind(directory.path()), ErrorKind::InvalidInput);
+        assert_eq!(kind(&directory.path().join("none")), ErrorKind::NotFound);
+        #[cfg(target_os = "linux")]
+        assert_eq!(kind(Path::new("/dev/zero")), ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn a_text_is_read_up_to_its_bound() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("text");
+        fs::write(&path, "é".repeat(50)).unwrap();
+        assert_eq!(read_text(&path, 100), Ok("é".repeat(50)));
+        assert!(read_text(&path, 99).unwrap_err().to_string().contains("more than 99 bytes"));
+        fs::write(&path, [0xFF]).unwrap();
+        let error = read_text(&path, 100).unwrap_err();
+        assert!(matches!(error, Error::Io { kind: ErrorKind::InvalidData, .. }), "{error:?}");
     }
 
     #[test]

@@ -23,6 +23,5 @@ pub(crate) fn exception(error: tilewright::Error) -> PyErr {
 
 /// The exception of a value that is not allowed where it stands.
 pub(crate) fn value(what: &str, given: impl ToString, needed: impl ToString) -> PyErr {
-    let (given, needed) = (given.to_string(), needed.to_string());
-    exception(tilewright::Error::Value { what: what.to_owned(), given, needed })
+    exception(tilewright::Error::value(what, given, needed))
 }

@@ -17,6 +17,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyTuple};
 use tilewright::family::MAX_RANK;
+use tilewright::family::host::strided;
 
 use crate::element::Element;
 use crate::error::value;
@@ -423,13 +424,7 @@ fn scalar_name(x: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
 
 /// Row-major strides, where one element steps by `step`; saturated where no memory has so many elements.
 pub(crate) fn row_major(shape: &[u64], step: i64) -> Vec<i64> {
-    let mut strides = vec![0; shape.len()];
-    let mut dense = step;
-    for (stride, &n) in strides.iter_mut().zip(shape).rev() {
-        *stride = dense;
-        dense = dense.saturating_mul(i64::try_from(n.max(1)).unwrap_or(i64::MAX));
-    }
-    strides
+    strided::row_major(shape).iter().map(|stride| stride.saturating_mul(step)).collect()
 }
 
 /// The element types that can be read.

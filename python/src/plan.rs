@@ -83,29 +83,27 @@ impl Plan {
         // Warnings show who called the function of the Python half that had this plan cached.
         let source = source.map(|text| read(py, text, 3)).transpose()?;
         let to = to.map(|text| read(py, text, 3)).transpose()?;
-        let options = Options {
-            rounding: match rounding {
+        let options = Options::default()
+            .with_rounding(match rounding {
                 "host" => Rounding::Host,
                 "device" => Rounding::Device,
                 "device-op" => Rounding::DeviceOp,
                 "truncate" => Rounding::Truncate,
                 _ => return Err(value("rounding", rounding, "host, device, device-op or truncate")),
-            },
-            search,
-            compat_unpack: match compat_unpack {
+            })
+            .with_search(search)
+            .with_compat_unpack(match compat_unpack {
                 "exact" => Decoding::Exact,
                 "host" => Decoding::Host,
                 "device" => Decoding::Device,
                 _ => return Err(value("compat_unpack", compat_unpack, "False, True, host or device")),
-            },
-            sen169: match codec {
+            })
+            .with_sen169(match codec {
                 "nearest" => Sen169::Nearest,
                 "deeptools" => Sen169::Deeptools,
                 _ => return Err(value("codec", codec, "nearest or deeptools")),
-            },
-            saturate,
-            ..Options::default()
-        };
+            })
+            .with_saturate(saturate);
         let tensor = tensor(shape, dtype, source.as_ref(), to.as_ref())?;
         let mesh: Option<Mapper> = mesh.map(str::parse).transpose().map_err(exception)?;
         let device: Option<Device> = device.map(str::parse).transpose().map_err(exception)?;
@@ -122,7 +120,7 @@ impl Plan {
     ) -> PyResult<()> {
         self.with(py, x, out, |plan, source, out| {
             let threads = Threads::new(py, threads, out.len())?;
-            let run = || plan.execute_on(threads.executor(), source, out).map(|_| ());
+            let run = || plan.execute_uninit_on(threads.executor(), source, out).map(|_| ());
             py.detach(run).map_err(exception)
         })
     }
@@ -309,8 +307,7 @@ impl Plan {
             return Ok(view.plan.clone());
         }
         let compile = || {
-            let Tensor { shape, dtype } = self.tensor.clone();
-            let memref = Memref { shape, dtype, strides: Some(strides.clone()), offset };
+            let memref = Memref::of(&self.tensor).with_strides(strides.as_slice()).with_offset(offset);
             let source = memref.to_layout(&self.tensor, &Placement::default())?;
             tilewright::Plan::compile(&source, &self.destination, &self.options)
         };
@@ -351,8 +348,7 @@ fn tensor(
 
 /// A dense host array.
 fn dense(tensor: &Tensor) -> Descriptor {
-    let Tensor { shape, dtype } = tensor.clone();
-    Descriptor::Memref(Memref { shape, dtype, strides: None, offset: 0 })
+    Memref::of(tensor).into()
 }
 
 /// The destination as numpy would describe it, if it is host arrays.

@@ -1,39 +1,27 @@
-//! Any layout descriptor, and what every family of them can do.
+//! Any descriptor.
 
-use std::fmt;
-
+use super::contract::{Family, Placement};
+use super::tensor::Tensor;
 use super::tenstorrent::mesh::Uneven;
-use super::{Placement, Tensor, host, loops, spyre, tenstorrent};
+use super::{host, loops, spyre, tenstorrent};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 
-/// What a descriptor of any family can do.
+/// A descriptor of any family.
 ///
-/// It prints as a text that parses to an equal descriptor.
-pub trait Family: fmt::Display {
-    /// Checks what can be said without the tensor.
-    ///
-    /// # Errors
-    /// [`Error::Value`] that names the part.
-    fn validate(&self) -> Result<()>;
-
-    /// The layout of a tensor on one device, by this descriptor.
-    ///
-    /// The mesh of the placement is not looked at: [`Descriptor::layout`] is for that.
-    ///
-    /// # Errors
-    /// Where the descriptor is for another tensor, does not follow from its own rules, or has no layout.
-    fn to_layout(&self, tensor: &Tensor, placement: &Placement<'_>) -> Result<Layout>;
-
-    /// Whether the layout has a grid that [`Placement::device`] places on cores.
-    fn has_grid(&self) -> bool {
-        false
-    }
-}
-
-/// Any layout text.
+/// It is parsed from a text, or made from a descriptor of its own family, and prints as a text that parses to an equal
+/// descriptor.
 ///
-/// It prints as a text that parses to an equal descriptor.
+/// ```
+/// use tilewright::family::host::strided::Memref;
+/// use tilewright::{DType, Descriptor, Placement, Tensor};
+///
+/// let columns: Descriptor = Memref::new([53, 63], DType::F32).with_strides([1, 53]).into();
+/// assert_eq!(columns.to_string(), "memref<53x63xf32, strided<[1, 53], offset: 0>>");
+/// let layout = columns.layout(&Tensor::new([53, 63], DType::F32), &Placement::default())?;
+/// assert_eq!(layout.total_bytes(), 53 * 63 * 4);
+/// # Ok::<(), tilewright::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Descriptor {
@@ -101,4 +89,29 @@ impl Descriptor {
         }
         Ok(layout)
     }
+}
+
+/// A descriptor from that of one family.
+macro_rules! from_family {
+    ($($variant:ident($family:ty)),* $(,)?) => {
+        $(
+            impl From<$family> for Descriptor {
+                fn from(descriptor: $family) -> Descriptor {
+                    Descriptor::$variant(descriptor)
+                }
+            }
+        )*
+    };
+}
+
+from_family! {
+    Memref(host::strided::Memref),
+    Mx(host::mx::MxArray),
+    Metal(tenstorrent::metal::MetalLayout),
+    MetalConstructor(tenstorrent::metal::MetalConstructor),
+    MetalCurrent(tenstorrent::metal::MetalCurrent),
+    Ttnn(tenstorrent::ttnn::Ttnn),
+    Spyre(spyre::SpyreLayout),
+    Tuple(loops::ThreeTuple),
+    Dci(loops::Dci),
 }

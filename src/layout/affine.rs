@@ -181,7 +181,8 @@ impl fmt::Display for AffineExpr {
                     } else if let Some(term) = right.strip_suffix(" * -1") {
                         left.extend([" - ", term]);
                     } else if let Some(constant) =
-                        right.strip_prefix('-').filter(|c| c.bytes().all(|b| b.is_ascii_digit()))
+                        // Only what is a constant without its minus too: of -2^63 there is no positive one.
+                        right.strip_prefix('-').filter(|c| c.parse::<i64>().is_ok())
                     {
                         left.extend([" - ", constant]);
                     } else {

@@ -19,7 +19,7 @@ pub(crate) mod coverage;
 mod distribution;
 mod gaps;
 pub(crate) mod index;
-mod inverse;
+pub(crate) mod inverse;
 mod locate;
 mod padding;
 pub(crate) mod piecewise;

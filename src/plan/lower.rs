@@ -1,7 +1,7 @@
 //! From two layouts to loop nests: join the axes, zip the maps of both sides, cross the regions.
 
 use super::gather;
-use super::nest::{AddressPair, Leaf, Loop, Nest, dst};
+use super::ir::{AddressPair, Leaf, Loop, Nest, dst};
 use crate::dtype::Format;
 use crate::error::{Error, Result};
 use crate::layout::Layout;

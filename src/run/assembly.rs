@@ -2,13 +2,10 @@
 
 use kernels::{Destination, Segment};
 
-use super::elements::{Calls, Carry};
-use super::memory::writable;
-use crate::plan::nest::{AddressPair, Nest};
-use crate::plan::{MAX_BLOCK, MAX_LOOPS, Op, Plan};
-
-/// Bytes of a cache line.
-const LINE: usize = 64;
+use super::destination::writable;
+use super::elements::{Calls, Scratch};
+use crate::plan::ir::{AddressPair, LINE, MAX_BLOCK, MAX_LOOPS, MAX_SEGMENTS, ScheduledNest};
+use crate::plan::{Op, Plan};
 
 /// Whole cache lines.
 #[repr(align(64))]
@@ -24,59 +21,61 @@ impl Block {
 pub(super) struct Assembly<'p> {
     plan: &'p Plan,
     calls: Calls<'p>,
-    /// How many turns of each loop a block has, and how many of the segment's are left behind it.
+    /// How many iterations of each loop a block has, and how many of the segment's are left behind it.
     size: [u64; MAX_LOOPS],
     left: u64,
-    segments: [Segment; Assembly::MOST],
+    segments: [Segment; MAX_SEGMENTS],
     count: usize,
-    /// Bytes behind a segment to which it may reach.
-    reach: usize,
+    /// Bytes behind a segment to which it may overlap.
+    overlap: usize,
     /// Whether a segment lies in the source as it is.
     in_source: bool,
 }
 
 impl<'p> Assembly<'p> {
-    /// Segments are whole lines at the least.
-    const MOST: usize = MAX_BLOCK / LINE;
-
-    /// `left`: turns of the segment's loop behind the block.
-    pub(super) fn new(plan: &'p Plan, nest: &'p Nest, size: [u64; MAX_LOOPS], left: u64) -> Assembly<'p> {
-        let (walk, loops) = (&nest.walk, &nest.loops);
-        // Where clipping has cut a loop of the segment, those further out have one turn.
-        let inside = loops.iter().zip(size).skip(walk.segment);
+    /// `left`: iterations of the segment's loop behind the block.
+    pub(super) fn new(
+        plan: &'p Plan,
+        nest: &'p ScheduledNest,
+        size: [u64; MAX_LOOPS],
+        left: u64,
+    ) -> Assembly<'p> {
+        let (schedule, loops) = (&nest.schedule, &nest.loops);
+        // Where clipping has cut a loop of the segment, those further out have one iteration.
+        let inside = loops.iter().zip(size).skip(schedule.segment);
         let mut len =
             inside.fold(plan.dst.block_bytes, |len, (l, n)| len + (n as usize - 1) * l.step[4] as usize);
         let in_source = matches!(plan.op, Op::Copy(_))
-            && loops.len() == walk.segment + 1
-            && loops[walk.segment].step[1] == plan.src.block_bytes as i64;
-        let mut segments = [Segment::default(); Assembly::MOST];
+            && loops.len() == schedule.segment + 1
+            && loops[schedule.segment].step[1] == plan.src.block_bytes as i64;
+        let mut segments = [Segment::default(); MAX_SEGMENTS];
         let mut count = 1;
-        for i in (0..walk.segment).rev().filter(|&i| size[i] > 1) {
-            let (packed, step) = (walk.packed[i] as usize, loops[i].step[4] as isize);
+        for i in (0..schedule.segment).rev().filter(|&i| size[i] > 1) {
+            let (packed, step) = (schedule.packed[i] as usize, loops[i].step[4] as isize);
             if count == 1 && (packed, step) == (len, len as isize) {
                 len *= size[i] as usize;
                 continue;
             }
-            for turn in 1..size[i] as usize {
-                for k in 0..count {
-                    let Segment { from, to, .. } = segments[k];
-                    segments[turn * count + k].from = from + packed * turn;
-                    segments[turn * count + k].to = to + step * turn as isize;
+            for k in 1..size[i] as usize {
+                for segment in 0..count {
+                    let Segment { from, to, .. } = segments[segment];
+                    segments[k * count + segment].from = from + packed * k;
+                    segments[k * count + segment].to = to + step * k as isize;
                 }
             }
             count *= size[i] as usize;
         }
         segments[..count].iter_mut().for_each(|s| s.len = len);
-        let reach = walk.reach.min(left);
+        let overlap = schedule.overlap.min(left);
         let mut taken = size;
-        if reach > 0 {
-            taken[walk.segment] += reach;
+        if overlap > 0 {
+            taken[schedule.segment] += overlap;
         }
-        let (calls, reach) = (Calls::new(plan, nest, taken), reach as usize * plan.dst.block_bytes);
-        Assembly { plan, calls, size, left, segments, count, reach, in_source }
+        let (calls, overlap) = (Calls::new(plan, nest, taken), overlap as usize * plan.dst.block_bytes);
+        Assembly { plan, calls, size, left, segments, count, overlap, in_source }
     }
 
-    /// Whether it is for blocks of this size, with so many turns behind them.
+    /// Whether it is for blocks of this size, with so many iterations behind them.
     pub(super) fn suits(&self, size: &[u64; MAX_LOOPS], left: u64) -> bool {
         (&self.size, self.left) == (size, left)
     }
@@ -86,7 +85,7 @@ impl<'p> Assembly<'p> {
     pub(super) fn run(
         &self,
         source: &[u8],
-        carry: &mut Carry,
+        scratch: &mut Scratch,
         Block(block): &mut Block,
         at: AddressPair,
         first: bool,
@@ -98,17 +97,17 @@ impl<'p> Assembly<'p> {
         if self.in_source {
             return plan.kernels.stream(&source[from..from + self.segments[0].len], out, to);
         }
-        self.calls.run(source, carry, at, &mut Destination::cached(writable(block)), 0);
+        self.calls.run(source, scratch, at, &mut Destination::cached(writable(block)), 0);
         let segments = &self.segments[..self.count];
-        if self.reach == 0 && first {
+        if self.overlap == 0 && first {
             return plan.kernels.stream_segments(block, segments, out, to);
         }
         // The bytes up to a segment's first line are left to the block before, those up to the next line behind it taken.
         let begin = out.addr().wrapping_add(to);
         let aligned = |Segment { from, to, len }: Segment| {
             let to_line = |at: usize| begin.wrapping_add_signed(to).wrapping_add(at).wrapping_neg() % LINE;
-            let before = if first { 0 } else { to_line(0).min(len + self.reach) };
-            let behind = to_line(len).min(self.reach);
+            let before = if first { 0 } else { to_line(0).min(len + self.overlap) };
+            let behind = to_line(len).min(self.overlap);
             Segment { from: from + before, to: to + before as isize, len: len + behind - before }
         };
         for some in segments.chunks(32) {
@@ -116,5 +115,34 @@ impl<'p> Assembly<'p> {
             moved.iter_mut().zip(some).for_each(|(moved, segment)| *moved = aligned(*segment));
             plan.kernels.stream_segments(block, &moved[..some.len()], out, to);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::{Descriptor, Placement, Tensor};
+    use crate::plan::Store;
+    use crate::{DType, Options};
+
+    #[test]
+    fn a_block_of_a_transpose_is_segments_of_the_destination() {
+        let tensor = Tensor { shape: vec![512, 64], dtype: DType::Bf16 };
+        let layout = |text: &str| {
+            let descriptor: Descriptor = text.parse().unwrap();
+            descriptor.layout(&tensor, &Placement::default()).unwrap()
+        };
+        let (from, to) = (layout("memref<512x64xbf16>"), layout("memref<512x64xbf16, strided<[1, 512]>>"));
+        let plan = Plan::compile(&from, &to, &Options::default().with_store(Store::Streamed)).unwrap();
+        // 64 rows of the destination, 1024 bytes each: of 32 of them, a cache line of the source, 512 bytes.
+        let nest = &plan.nests[0];
+        assert_eq!((nest.loops[0].n, nest.loops[1].n), (64, 512), "{plan}");
+        assert_eq!(nest.schedule.blocks, [32, 256], "{plan}");
+        let mut size = [1; MAX_LOOPS];
+        size[..2].copy_from_slice(&nest.schedule.blocks);
+        let assembly = Assembly::new(&plan, nest, size, 256);
+        let expect = (0..32).map(|k| Segment { from: 512 * k, to: 1024 * k as isize, len: 512 });
+        assert!(assembly.segments[..assembly.count].iter().copied().eq(expect));
+        assert!(assembly.suits(&size, 256) && !assembly.suits(&size, 0));
     }
 }

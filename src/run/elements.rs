@@ -3,15 +3,15 @@
 use kernels::{Cast, Destination, MAX_OUTER_LOOPS, Number, OuterLoop, TileShape, UnpackArgs, Window};
 
 use super::clip::advance;
-use super::memory::writable;
-use crate::plan::nest::{AddressPair, Nest};
-use crate::plan::{MAX_LOOPS, Misfit, Op, Plan};
+use super::destination::writable;
+use crate::plan::ir::{AddressPair, MAX_LOOPS, ScheduledNest};
+use crate::plan::{Op, OutOfRange, Plan};
 
 /// The kernel calls for blocks of one size: which loops a call takes, and which are walked around it.
 pub(super) struct Calls<'p> {
     plan: &'p Plan,
-    nest: &'p Nest,
-    /// How many turns of each loop a block has.
+    nest: &'p ScheduledNest,
+    /// How many iterations of each loop a block has.
     size: [u64; MAX_LOOPS],
     rows: (u64, AddressPair, i64),
     cols: (u64, AddressPair, i64),
@@ -24,8 +24,8 @@ pub(super) struct Calls<'p> {
 }
 
 impl<'p> Calls<'p> {
-    pub(super) fn new(plan: &'p Plan, nest: &'p Nest, size: [u64; MAX_LOOPS]) -> Calls<'p> {
-        let walk = &nest.walk;
+    pub(super) fn new(plan: &'p Plan, nest: &'p ScheduledNest, size: [u64; MAX_LOOPS]) -> Calls<'p> {
+        let schedule = &nest.schedule;
         let steps = |i: usize| step(nest, i);
         let pick = |i: Option<usize>| i.map_or((1, [0; 6], 0), |i| (size[i], nest.loops[i].step, steps(i)));
         let mut outer = [OuterLoop::default(); MAX_OUTER_LOOPS];
@@ -33,9 +33,9 @@ impl<'p> Calls<'p> {
         let mut outside = [0; MAX_LOOPS];
         let mut left = 0;
         let takes = matches!(plan.op, Op::Copy(_) | Op::Convert(..)) && plan.src.codec.is_none();
-        for &i in walk.within.iter().rev() {
+        for &i in schedule.within.iter().rev() {
             let l = &nest.loops[i];
-            if size[i] == 1 || [walk.rows, walk.cols, walk.tiles].contains(&Some(i)) {
+            if size[i] == 1 || [schedule.rows, schedule.cols, schedule.tiles].contains(&Some(i)) {
                 continue;
             }
             if takes && taken < MAX_OUTER_LOOPS && l.step[0] == 0 && left == 0 {
@@ -47,15 +47,20 @@ impl<'p> Calls<'p> {
                 left += 1;
             }
         }
-        let (rows, cols, tiles) = (pick(walk.rows), pick(walk.cols), pick(walk.tiles));
+        let (rows, cols, tiles) = (pick(schedule.rows), pick(schedule.cols), pick(schedule.tiles));
         // What is read as it lies is fetched by the processor itself; where runs that go at once lie apart, the fourth from
         // here is fetched.
         let run = nest.loops.last().map_or(0, |run| run.n as i64 * run.step[1]);
-        let next =
-            walk.within.iter().rev().skip(1).find(|&&i| size[i] > 1).map_or(0, |&i| nest.loops[i].step[1]);
-        let prefetch_distance = match walk.ahead {
-            0 if next != run && !walk.assembled => next.saturating_mul(4),
-            ahead => ahead,
+        let next = schedule
+            .within
+            .iter()
+            .rev()
+            .skip(1)
+            .find(|&&i| size[i] > 1)
+            .map_or(0, |&i| nest.loops[i].step[1]);
+        let prefetch_distance = match schedule.prefetch_distance {
+            0 if next != run && !schedule.assembled => next.saturating_mul(4),
+            distance => distance,
         } as isize;
         Calls { plan, nest, size, prefetch_distance, rows, cols, tiles, outer, taken, outside, left }
     }
@@ -68,21 +73,21 @@ impl<'p> Calls<'p> {
     pub(super) fn run(
         &self,
         source: &[u8],
-        carry: &mut Carry,
+        scratch: &mut Scratch,
         mut at: AddressPair,
         out: &mut Destination<'_>,
         to: usize,
     ) {
         let mut to = to as i64;
-        let mut turn = [0_u64; MAX_LOOPS];
+        let mut done = [0_u64; MAX_LOOPS];
         loop {
-            self.call(source, carry, at, out, to as usize);
+            self.call(source, scratch, at, out, to as usize);
             let more = self.outside[..self.left].iter().any(|&i| {
-                turn[i] += 1;
-                let by = if turn[i] < self.size[i] { 1 } else { 1 - turn[i] as i64 };
+                done[i] += 1;
+                let by = if done[i] < self.size[i] { 1 } else { 1 - done[i] as i64 };
                 at = advance(at, self.nest.loops[i].step, by);
                 to += step(self.nest, i) * by;
-                turn[i] %= self.size[i];
+                done[i] %= self.size[i];
                 by == 1
             });
             if !more {
@@ -92,7 +97,14 @@ impl<'p> Calls<'p> {
     }
 
     /// One kernel call.
-    fn call(&self, source: &[u8], carry: &mut Carry, at: AddressPair, out: &mut Destination<'_>, to: usize) {
+    fn call(
+        &self,
+        source: &[u8],
+        scratch: &mut Scratch,
+        at: AddressPair,
+        out: &mut Destination<'_>,
+        to: usize,
+    ) {
         let plan = self.plan;
         let ((rows, row, dst_row), (cols, col, dst_col)) = (self.rows, self.cols);
         let window = |k: usize| Window {
@@ -118,7 +130,7 @@ impl<'p> Calls<'p> {
                 for t in 0..tiles as i64 {
                     let (from, to) =
                         (from + (t * step[1]) as usize, to.wrapping_add_signed((t * dst_tile) as isize));
-                    let tile = carry.unpacked(plan, source, from);
+                    let tile = scratch.unpacked(plan, source, from);
                     plan.kernels.convert(number, into, tile, at[2] as usize * 4, out.bytes(), to, &w);
                 }
             }
@@ -138,8 +150,8 @@ impl<'p> Calls<'p> {
             (_, Op::Cast { cast, strict }) => {
                 let fits = plan.kernels.cast(cast, source, from, out.bytes(), to, &window(1));
                 if strict && !fits {
-                    let all = misfits(plan, source, cast, at, (rows, row), (cols, col));
-                    carry.misfit = all.fold(carry.misfit, Misfit::earlier);
+                    let all = all_out_of_range(plan, source, cast, at, (rows, row), (cols, col));
+                    scratch.out_of_range = all.fold(scratch.out_of_range, OutOfRange::earlier);
                 }
             }
             (_, Op::Copy(size)) => {
@@ -151,19 +163,19 @@ impl<'p> Calls<'p> {
 }
 
 /// How far a loop steps in the destination of calls: in the block, where one is assembled.
-fn step(nest: &Nest, i: usize) -> i64 {
-    if nest.walk.assembled { nest.walk.packed[i] } else { nest.loops[i].step[4] }
+fn step(nest: &ScheduledNest, i: usize) -> i64 {
+    if nest.schedule.assembled { nest.schedule.packed[i] } else { nest.loops[i].step[4] }
 }
 
 /// What kernel calls leave to later ones. It is made on the stack when it is first needed, for to clear it costs as much as
 /// to move a small tensor.
 #[derive(Default)]
-pub(super) struct Carry {
+pub(super) struct Scratch {
     tiles: Option<Tiles>,
     /// Where the tile that was unpacked last begins.
     unpacked_at: Option<usize>,
-    /// The first value that did not fit its destination.
-    pub(super) misfit: Option<Misfit>,
+    /// The first value that its destination cannot hold.
+    pub(super) out_of_range: Option<OutOfRange>,
 }
 
 /// Tiles of a block format on their way, row by row.
@@ -180,7 +192,7 @@ impl Tiles {
     }
 }
 
-impl Carry {
+impl Scratch {
     /// The elements of a tile to be packed.
     pub(super) fn tile(&mut self) -> &mut [f32] {
         &mut self.tiles.get_or_insert_with(Tiles::zero).tile
@@ -198,26 +210,26 @@ impl Carry {
     }
 }
 
-/// Every value that does not fit of a window of elements, which begins at `at`.
-fn misfits<'s>(
+/// Every value of a window that its destination cannot hold; it has of elements and begins at `at`.
+fn all_out_of_range<'s>(
     plan: &Plan,
     source: &'s [u8],
     cast: Cast,
     at: AddressPair,
     (rows, row): (u64, AddressPair),
     (cols, col): (u64, AddressPair),
-) -> impl Iterator<Item = Misfit> + use<'s> {
+) -> impl Iterator<Item = OutOfRange> + use<'s> {
     // No loop of a window goes from unit to unit.
     let (from, to) = (plan.src.space.unit_at(at[0]) + at[1], plan.dst.space.unit_at(at[3]) + at[4]);
     let size = cast.source_size();
-    let turns = (0..rows as i64).flat_map(move |r| (0..cols as i64).map(move |c| (r, c)));
-    turns.filter_map(move |(r, c)| {
+    let iterations = (0..rows as i64).flat_map(move |r| (0..cols as i64).map(move |c| (r, c)));
+    iterations.filter_map(move |(r, c)| {
         let from = (from + row[1] * r + col[1] * c) as usize;
         let mut code = [0; 8];
         code[..size].copy_from_slice(&source[from..from + size]);
         let bits = u64::from_le_bytes(code);
-        let misfit = Misfit { at: (to + row[4] * r + col[4] * c) as u64, bits };
-        (!cast.apply(bits).1).then_some(misfit)
+        let out_of_range = OutOfRange { at: (to + row[4] * r + col[4] * c) as u64, bits };
+        (!cast.apply(bits).1).then_some(out_of_range)
     })
 }
 
@@ -283,4 +295,35 @@ fn unpack<'s>(
         *unpacked_at = Some(at);
     }
     bytemuck::cast_slice(unpacked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rectangle of a tile of 32 columns, from slot `slot`, that a window over slots is: first row and column, rows and
+    /// columns.
+    fn found(slot: i64, rows: usize, cols: usize, src: (isize, isize)) -> Option<[usize; 4]> {
+        let w = Window { rows, cols, src_row: src.0, src_col: src.1, dst_row: 100, dst_col: 1 };
+        rectangle(0, slot, 0, &w, 32).map(|a| [a.row0, a.col0, a.rows, a.cols])
+    }
+
+    #[test]
+    fn windows_over_slots_are_rectangles_of_a_tile() {
+        assert_eq!(found(0, 32, 32, (32, 1)), Some([0, 0, 32, 32]));
+        assert_eq!(found(34, 3, 5, (32, 1)), Some([1, 2, 3, 5]));
+        // Rows of the window are columns of the tile.
+        assert_eq!(found(34, 3, 5, (1, 32)), Some([1, 2, 5, 3]));
+        // Four rows that follow one another.
+        assert_eq!(found(64, 1, 128, (0, 1)), Some([2, 0, 4, 32]));
+        // A run that passes the end of a row, and every second column.
+        assert_eq!(found(30, 1, 4, (0, 1)), None);
+        assert_eq!(found(0, 2, 4, (32, 2)), None);
+    }
+
+    #[test]
+    fn the_first_value_out_of_range_is_the_one_with_the_least_place() {
+        let (late, early) = (OutOfRange { at: 9, bits: 1 }, OutOfRange { at: 3, bits: 7 });
+        assert_eq!(OutOfRange::earlier(OutOfRange::earlier(None, late), early), Some(early));
+    }
 }

@@ -1,4 +1,4 @@
-//! The fast executor: whole conversions, chunks of them, and tasks for threads. What a range takes is in [`super::job`].
+//! The fast executor: whole conversions, chunks of them, and tasks for threads. What a chunk takes is in [`super::task`].
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -6,11 +6,13 @@ use std::sync::{Mutex, PoisonError};
 
 use kernels::Destination;
 
-use super::job::Job;
-use super::memory::{Split, writable, written};
+use super::clip::{Chunk, linear};
+use super::destination::{MAX_TASKS, Split, writable, written};
+use super::reads::reads;
+use super::task::Task;
 use super::threads::Executor;
 use crate::error::{Error, Result};
-use crate::plan::{Misfit, Plan};
+use crate::plan::{OutOfRange, Plan};
 
 /// Less than this is done on the caller's thread: handing a task over costs as much as moving some 100 KiB.
 const SMALL: usize = 256 << 10;
@@ -18,6 +20,7 @@ const SMALL: usize = 256 << 10;
 /// Tasks for each thread, so that one that is held up delays little.
 const TASKS_PER_THREAD: usize = 4;
 
+/// Running: whole conversions, on one thread or several, and chunks.
 impl Plan {
     /// Converts: `source` holds all buffers of the source, one after another; so does `destination` after.
     ///
@@ -34,6 +37,9 @@ impl Plan {
     }
 
     /// [`Plan::execute`] into memory that need not be initialised; gives it back initialised.
+    ///
+    /// # Errors
+    /// As [`Plan::execute`].
     pub fn execute_uninit<'d>(
         &self,
         source: &[u8],
@@ -43,14 +49,22 @@ impl Plan {
         let executor = super::threads::Rayon;
         #[cfg(not(feature = "rayon"))]
         let executor = super::threads::Inline;
-        self.execute_on(&executor, source, destination)
+        self.execute_uninit_on(&executor, source, destination)
+    }
+
+    /// [`Plan::execute`] with the caller's threads.
+    ///
+    /// # Errors
+    /// As [`Plan::execute`], and where the executor returns before every task has run to its end.
+    pub fn execute_on(&self, executor: &dyn Executor, source: &[u8], destination: &mut [u8]) -> Result<()> {
+        self.execute_uninit_on(executor, source, writable(destination)).map(|_| ())
     }
 
     /// [`Plan::execute_uninit`] with the caller's threads.
     ///
     /// # Errors
-    /// Also where the executor returns without having run every task.
-    pub fn execute_on<'d>(
+    /// As [`Plan::execute_on`].
+    pub fn execute_uninit_on<'d>(
         &self,
         executor: &dyn Executor,
         source: &[u8],
@@ -62,49 +76,47 @@ impl Plan {
             let (given, needed) = (len as u64, self.destination_bytes() as u64);
             return Err(Error::Length { what: "destination", given, needed });
         }
-        if len <= SMALL || executor.threads() <= 1 {
-            self.outcome(self.run(source, 0, 0, destination))?;
+        let threads = executor.threads();
+        if len <= SMALL || threads <= 1 {
+            self.outcome(self.run(source, 0, Chunk::new(self, &(0..len))?, destination))?;
             return Ok(written(destination));
         }
-        let range = self.task_bytes(len / (executor.threads() * TASKS_PER_THREAD));
+        let range = self.task_bytes(len / threads.saturating_mul(TASKS_PER_THREAD));
         let split = Split::new(destination, range);
         let first = Mutex::new(None);
         executor.run(split.tasks(), &|task| {
-            if let Some((begin, out)) = split.take(task)
-                && let Some(misfit) = self.run(source, 0, begin, out)
-            {
+            let Some((begin, out)) = split.take(task) else { return };
+            let Ok(chunk) = Chunk::new(self, &(begin..begin + out.len())) else { return };
+            if let Some(out_of_range) = self.run(source, 0, chunk, out) {
                 let mut first = first.lock().unwrap_or_else(PoisonError::into_inner);
-                *first = Misfit::earlier(*first, misfit);
+                *first = OutOfRange::earlier(*first, out_of_range);
             }
+            // Not where the task has panicked, which an executor may hide from us.
+            split.finish(task);
         });
-        if !split.all_taken() {
-            let needed = format!("a call for each of {} tasks", split.tasks());
+        if !split.all_finished() {
+            let needed = format!("{} tasks that have run to their ends", split.tasks());
             return Err(Error::value("executor", "a return before every task had run", needed));
         }
         self.outcome(first.into_inner().unwrap_or_else(PoisonError::into_inner))?;
         Ok(written(destination))
     }
 
-    /// [`Plan::execute`] with the caller's threads.
-    ///
-    /// # Errors
-    /// As [`Plan::execute_on`].
-    pub fn run_on(&self, executor: &dyn Executor, source: &[u8], destination: &mut [u8]) -> Result<()> {
-        self.execute_on(executor, source, writable(destination)).map(|_| ())
-    }
-
     /// Produces one range of the destination alone: `out` holds just these bytes.
     ///
-    /// The range begins and ends on multiples of [`Plan::chunk_alignment`].
+    /// The range begins and ends on multiples of [`Plan::chunk_alignment`], or at the end of the destination.
     ///
     /// # Errors
-    /// Where it does not, or lies outside of the destination, or a slice has the wrong length; and as
-    /// [`Plan::execute`] where integers of this range do not fit.
+    /// Where it does not, or lies outside of the destination, or a slice has the wrong length; nothing is written then.
+    /// As [`Plan::execute`] where integers of this range do not fit.
     pub fn execute_chunk(&self, source: &[u8], range: Range<usize>, out: &mut [u8]) -> Result<()> {
         self.execute_chunk_uninit(source, range, writable(out)).map(|_| ())
     }
 
     /// [`Plan::execute_chunk`] into memory that need not be initialised; gives it back initialised.
+    ///
+    /// # Errors
+    /// As [`Plan::execute_chunk`].
     pub fn execute_chunk_uninit<'d>(
         &self,
         source: &[u8],
@@ -112,9 +124,12 @@ impl Plan {
         out: &'d mut [MaybeUninit<u8>],
     ) -> Result<&'d mut [u8]> {
         self.check_source(source)?;
-        self.check_chunk(&range)?;
-        check_chunk_length(&range, out.len())?;
-        self.outcome(self.run(source, 0, range.start, out))?;
+        let chunk = Chunk::new(self, &range)?;
+        if out.len() != chunk.len() {
+            let (given, needed) = (out.len() as u64, chunk.len() as u64);
+            return Err(Error::Length { what: "chunk", given, needed });
+        }
+        self.outcome(self.run(source, 0, chunk, out))?;
         Ok(written(out))
     }
 
@@ -130,25 +145,30 @@ impl Plan {
         range: Range<usize>,
         out: &mut [u8],
     ) -> Result<()> {
-        let needed = self.source_window(range.clone())?;
-        check_chunk_length(&range, out.len())?;
+        let chunk = Chunk::new(self, &range)?;
+        let needed = reads(self, chunk);
+        if out.len() != chunk.len() {
+            let (given, needed) = (out.len() as u64, chunk.len() as u64);
+            return Err(Error::Length { what: "chunk", given, needed });
+        }
         let given = window_begin..window_begin.saturating_add(window.len());
         if !needed.is_empty() && (needed.start < given.start || needed.end > given.end) {
             let needed = format!("bytes {needed:?}");
             return Err(Error::value("source window", format!("bytes {given:?}"), needed));
         }
-        self.outcome(self.run(window, window_begin, range.start, writable(out)))
+        self.outcome(self.run(window, window_begin, chunk, writable(out)))
     }
 
-    /// An error unless the range is one that can be produced alone.
-    pub(super) fn check_chunk(&self, range: &Range<usize>) -> Result<()> {
-        let (chunk_alignment, total) = (self.chunk_alignment().max(1), self.destination_bytes());
-        let whole = |at: usize| at.is_multiple_of(chunk_alignment) || at == total;
-        if range.start > range.end || range.end > total || !whole(range.start) || !whole(range.end) {
-            let needed = format!("multiples of {chunk_alignment} inside of 0..{total}");
-            return Err(Error::value("chunk", format!("{range:?}"), needed));
-        }
-        Ok(())
+    /// The bytes of the source, from the first to behind the last, that a chunk of the destination is made of;
+    /// empty where it is all padding.
+    ///
+    /// It is exact, except where the source deals its units out of order (the pages of banks, the shards of a
+    /// reinterpreted grid): then units that the chunk does not read may lie at its ends.
+    ///
+    /// # Errors
+    /// Where the range is none that [`Plan::execute_chunk`] takes.
+    pub fn source_window(&self, range: Range<usize>) -> Result<Range<usize>> {
+        Ok(reads(self, Chunk::new(self, &range)?))
     }
 
     fn check_source(&self, source: &[u8]) -> Result<()> {
@@ -159,44 +179,37 @@ impl Plan {
         Ok(())
     }
 
-    /// The bytes of a task near a size: whole turns of some loop of the destination, so that few leaves are
-    /// cut, and whole granules.
+    /// The bytes of a task near a size: whole iterations of some loop of the destination, so that few leaves are
+    /// cut, and a multiple of the chunk alignment.
     fn task_bytes(&self, near: usize) -> usize {
-        let near = near.max(SMALL / 4).max(self.destination_bytes().div_ceil(super::memory::MAX_TASKS));
+        let near = near.max(SMALL / 4).max(self.destination_bytes().div_ceil(MAX_TASKS));
         let chunk_alignment = self.chunk_alignment().max(1);
-        let steps = self.nests.iter().flat_map(|n| &n.loops).map(|l| self.linear(l.step) as usize);
-        let turn = steps
+        let steps = self.nests.iter().flat_map(|n| &n.loops).map(|l| linear(self, l.step) as usize);
+        let iteration = steps
             .filter(|&s| s <= near && s % chunk_alignment == 0)
             .max()
             .unwrap_or(chunk_alignment)
             .max(chunk_alignment);
-        near.div_ceil(turn) * turn
+        near.div_ceil(iteration) * iteration
     }
 
-    fn outcome(&self, misfit: Option<Misfit>) -> Result<()> {
-        misfit.map_or(Ok(()), |misfit| Err(misfit.error(self.op)))
+    fn outcome(&self, out_of_range: Option<OutOfRange>) -> Result<()> {
+        out_of_range.map_or(Ok(()), |value| Err(value.error(self.op)))
     }
 
-    /// Writes the bytes of the destination from `begin` on that `out` has room for, reading the source from
-    /// `source_begin` on; the first value of them that does not fit.
+    /// Writes a chunk of the destination to `out`, reading the source from `source_begin` on; the first value of it that
+    /// its destination cannot hold.
     fn run(
         &self,
         source: &[u8],
         source_begin: usize,
-        begin: usize,
+        chunk: Chunk,
         out: &mut [MaybeUninit<u8>],
-    ) -> Option<Misfit> {
+    ) -> Option<OutOfRange> {
         if self.streams {
-            self.kernels.non_temporal(out, |out| Job::new(self, source, source_begin, out).run(begin))
+            self.kernels.non_temporal(out, |out| Task::new(self, source, source_begin, out).run(chunk))
         } else {
-            Job::new(self, source, source_begin, &mut Destination::cached(out)).run(begin)
+            Task::new(self, source, source_begin, &mut Destination::cached(out)).run(chunk)
         }
     }
-}
-
-fn check_chunk_length(range: &Range<usize>, given: usize) -> Result<()> {
-    if given != range.len() {
-        return Err(Error::Length { what: "chunk", given: given as u64, needed: range.len() as u64 });
-    }
-    Ok(())
 }

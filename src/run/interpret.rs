@@ -2,9 +2,10 @@
 
 use kernels::Number;
 
+use super::zeroed::zeroed;
 use crate::error::{Error, Result};
-use crate::plan::nest::{Gather, Leaf, Loop, dst, src};
-use crate::plan::{Misfit, Op, Plan};
+use crate::plan::ir::{Gather, Leaf, Loop, dst, src};
+use crate::plan::{Op, OutOfRange, Plan};
 
 /// What the interpreter saw.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,25 +19,26 @@ pub struct Interpreted {
 /// Runs a plan by the scalar rules, with every access checked.
 ///
 /// # Errors
-/// Where `source` has another length than the plan's source, or a value does not fit its destination.
+/// Where `source` has another length than the plan's source, the destination is larger than 2 GiB or than free memory, or a
+/// value does not fit its destination.
 pub fn interpret(plan: &Plan, source: &[u8]) -> Result<Interpreted> {
     if source.len() != plan.source_bytes() {
         let (given, needed) = (source.len() as u64, plan.source_bytes() as u64);
         return Err(Error::Length { what: "source", given, needed });
     }
     let total = plan.destination_bytes();
-    let mut out = Interpreted { bytes: vec![0; total], writes: vec![0; total] };
-    let mut misfit: Option<Misfit> = None;
+    let mut out = Interpreted { bytes: zeroed(total)?, writes: zeroed(total)? };
+    let mut out_of_range: Option<OutOfRange> = None;
     let space = &plan.dst.space;
     for unit in 0..space.units {
         let begin = space.unit_at(unit as i64) as usize;
         let (from, to) = (begin + space.unit_bytes as usize, begin + space.pitch_bytes as usize);
         out.writes[from..to].iter_mut().for_each(|w| *w = 1);
     }
-    for nest in &plan.nests {
-        for turn in Turns::new(&nest.loops) {
+    for nest in plan.nests.iter() {
+        for iteration in Iterations::new(&nest.loops) {
             let moved = |at: [i64; 3], pick: fn(&Loop) -> [i64; 3]| {
-                nest.loops.iter().zip(&turn).fold(at, |at, (l, &i)| step(at, pick(l), i))
+                nest.loops.iter().zip(&iteration).fold(at, |at, (l, &i)| step(at, pick(l), i))
             };
             let to = moved(dst(nest.at), Loop::dst);
             let to = (space.unit_at(to[0]) + to[1]) as usize;
@@ -54,8 +56,8 @@ pub fn interpret(plan: &Plan, source: &[u8]) -> Result<Interpreted> {
                             let (code, fits) = cast.apply(bits);
                             out.write(to, &code.to_le_bytes()[..plan.dst.block_bytes]);
                             if strict && !fits {
-                                let this = Misfit { at: to as u64, bits };
-                                misfit = Misfit::earlier(misfit, this);
+                                let this = OutOfRange { at: to as u64, bits };
+                                out_of_range = OutOfRange::earlier(out_of_range, this);
                             }
                         }
                     }
@@ -63,7 +65,7 @@ pub fn interpret(plan: &Plan, source: &[u8]) -> Result<Interpreted> {
                 Leaf::Pack(parts) => {
                     let mut tile = vec![plan.pad; plan.dst.codec.map_or(0, |c| c.tile().elements())];
                     for part in parts {
-                        gather(plan, source, part, &turn, &mut tile);
+                        gather(plan, source, part, &iteration, &mut tile);
                     }
                     let mut packed = vec![0; plan.dst.block_bytes];
                     if let Some(codec) = plan.dst.codec {
@@ -74,13 +76,13 @@ pub fn interpret(plan: &Plan, source: &[u8]) -> Result<Interpreted> {
             }
         }
     }
-    misfit.map_or(Ok(out), |misfit| Err(misfit.error(plan.op)))
+    out_of_range.map_or(Ok(out), |out_of_range| Err(out_of_range.error(plan.op)))
 }
 
 /// Puts the elements of one part of a tile in their slots.
-fn gather(plan: &Plan, source: &[u8], part: &Gather, turn: &[u64], tile: &mut [f32]) {
-    let base = part.moves.iter().zip(turn).fold(part.src, |at, (&m, &i)| step(at, m, i));
-    for inner in Turns::new(&part.loops) {
+fn gather(plan: &Plan, source: &[u8], part: &Gather, iteration: &[u64], tile: &mut [f32]) {
+    let base = part.moves.iter().zip(iteration).fold(part.src, |at, (&m, &i)| step(at, m, i));
+    for inner in Iterations::new(&part.loops) {
         let (mut at, mut slot) = (base, part.slot);
         for (l, &i) in part.loops.iter().zip(&inner) {
             at = step(at, l.src(), i);
@@ -120,25 +122,25 @@ impl Interpreted {
 }
 
 /// Every combination of loop counters, the last running fastest.
-struct Turns {
+struct Iterations {
     counts: Vec<u64>,
     left: u64,
     next: Vec<u64>,
 }
 
-impl Turns {
-    fn new(loops: &[Loop]) -> Turns {
+impl Iterations {
+    fn new(loops: &[Loop]) -> Iterations {
         let counts: Vec<u64> = loops.iter().map(|l| l.n).collect();
-        Turns { left: counts.iter().product(), next: vec![0; counts.len()], counts }
+        Iterations { left: counts.iter().product(), next: vec![0; counts.len()], counts }
     }
 }
 
-impl Iterator for Turns {
+impl Iterator for Iterations {
     type Item = Vec<u64>;
 
     fn next(&mut self) -> Option<Vec<u64>> {
         self.left = self.left.checked_sub(1)?;
-        let turn = self.next.clone();
+        let iteration = self.next.clone();
         for (i, &n) in self.next.iter_mut().zip(&self.counts).rev() {
             *i += 1;
             if *i < n {
@@ -146,6 +148,6 @@ impl Iterator for Turns {
             }
             *i = 0;
         }
-        Some(turn)
+        Some(iteration)
     }
 }

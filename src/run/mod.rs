@@ -4,15 +4,16 @@ mod assembly;
 #[cfg(feature = "huge-pages")]
 mod buffer;
 mod clip;
+mod destination;
 mod elements;
 mod execute;
 mod interpret;
-mod job;
-mod memory;
 mod pack;
+mod reads;
 mod reference;
+mod task;
 mod threads;
-mod window;
+mod zeroed;
 
 #[cfg(feature = "huge-pages")]
 pub use buffer::AlignedBuffer;

@@ -3,19 +3,19 @@
 use kernels::{Number, PackArgs, Window};
 
 use super::assembly::Block;
-use super::clip::advance;
-use super::job::Job;
-use super::memory::writable;
-use crate::plan::nest::{AddressPair, Gather, Nest};
-use crate::plan::{MAX_BLOCK, MAX_LOOPS, Op};
+use super::clip::{advance, linear};
+use super::destination::writable;
+use super::task::Task;
+use crate::plan::Op;
+use crate::plan::ir::{AddressPair, Gather, MAX_BLOCK, MAX_LOOPS, ScheduledNest};
 
-impl Job<'_, '_> {
+impl Task<'_, '_> {
     /// Packs a tile, or a row of tiles that a kernel reads where they lie.
     pub(super) fn pack(
         &mut self,
-        nest: &Nest,
+        nest: &ScheduledNest,
         parts: &[Gather],
-        turn: &[u64; MAX_LOOPS],
+        first: &[u64; MAX_LOOPS],
         size: &[u64; MAX_LOOPS],
         to: usize,
     ) {
@@ -24,12 +24,12 @@ impl Job<'_, '_> {
         let source_begin = self.source_begin;
         let moved = |part: &Gather| {
             let [unit, byte, slot] = part.src;
-            part.moves.iter().zip(turn).fold([unit, byte - source_begin, slot], |at, (step, &turn)| {
-                std::array::from_fn(|k| at[k] + step[k] * turn as i64)
+            part.moves.iter().zip(first).fold([unit, byte - source_begin, slot], |at, (step, &first)| {
+                std::array::from_fn(|k| at[k] + step[k] * first as i64)
             })
         };
-        let row = nest.walk.tiles;
-        if let (Some(tile), [part]) = (nest.in_place, parts) {
+        let row = nest.schedule.tiles;
+        if let (Some(tile), [part]) = (nest.schedule.in_place, parts) {
             let at = moved(part);
             let args = PackArgs {
                 tiles: row.map_or(1, |i| size[i] as usize),
@@ -40,10 +40,10 @@ impl Job<'_, '_> {
                 rows: tile.rows,
                 cols: tile.cols,
                 pad: plan.pad,
-                dst_tile: row.map_or(plan.dst.block_bytes, |i| plan.linear(nest.loops[i].step) as usize),
+                dst_tile: row.map_or(plan.dst.block_bytes, |i| linear(plan, nest.loops[i].step) as usize),
             };
             let bytes = args.tiles * plan.dst.block_bytes;
-            if !plan.streams || row.is_none_or(|i| nest.walk.segment > i) || bytes > MAX_BLOCK {
+            if !plan.streams || row.is_none_or(|i| nest.schedule.segment > i) || bytes > MAX_BLOCK {
                 return plan.kernels.pack(&codec, number, self.source, &args, self.out.bytes(), to);
             }
             let Block(block) = self.block.get_or_insert_with(Block::zero);
@@ -51,9 +51,11 @@ impl Job<'_, '_> {
             return plan.kernels.stream(&block[..bytes], self.out, to);
         }
         let elements = codec.tile().elements();
-        let covered: u64 = parts.iter().map(|p| p.loops.iter().map(|l| l.n).product::<u64>()).sum();
+        let covered: u64 = parts.iter().map(Gather::elements).sum();
         if covered < elements as u64 {
-            self.carry.tile()[..elements].fill(plan.pad);
+            // Kernels read and write little-endian floats on every machine.
+            let bytes: &mut [[u8; 4]] = bytemuck::cast_slice_mut(&mut self.scratch.tile()[..elements]);
+            bytes.fill(plan.pad.to_le_bytes());
         }
         for part in parts {
             self.gather(part, moved(part));
@@ -69,7 +71,7 @@ impl Job<'_, '_> {
             pad: plan.pad,
             dst_tile: plan.dst.block_bytes,
         };
-        let tile = bytemuck::cast_slice(&self.carry.tile()[..elements]);
+        let tile = bytemuck::cast_slice(&self.scratch.tile()[..elements]);
         plan.kernels.pack(&codec, Number::F32, tile, &args, self.out.bytes(), to);
     }
 
@@ -83,30 +85,30 @@ impl Job<'_, '_> {
         let block = plan.src.codec.is_some();
         // Rows or columns that go from tile to tile of a block source are taken one by one.
         let steps_tiles = |s: AddressPair| s[0] != 0 || (block && s[1] != 0);
-        let outer_turns: u64 = outer.iter().map(|l| l.n).product();
-        let (row_turns, col_turns) =
+        let outer_iterations: u64 = outer.iter().map(|l| l.n).product();
+        let (row_steps, col_steps) =
             (if steps_tiles(row) { rows } else { 1 }, if steps_tiles(col) { cols } else { 1 });
-        for turn in 0..outer_turns {
-            let mut rest = turn;
+        for iteration in 0..outer_iterations {
+            let mut rest = iteration;
             let mut base = [at[0], at[1], at[2], 0, 0, part.slot];
             for l in outer.iter().rev() {
                 base = advance(base, l.step, (rest % l.n) as i64);
                 rest /= l.n;
             }
-            for r in 0..row_turns {
-                for c in 0..col_turns {
+            for r in 0..row_steps {
+                for c in 0..col_steps {
                     let from = advance(advance(base, row, r as i64), col, c as i64);
                     let byte = (plan.src.space.unit_at(from[0]) + from[1]) as usize;
                     let (tile, source, first, by) = if block {
-                        let (tile, unpacked) = self.carry.tile_and_unpacked(plan, self.source, byte);
+                        let (tile, unpacked) = self.scratch.tile_and_unpacked(plan, self.source, byte);
                         (tile, unpacked, from[2] as usize * 4, (2, 4))
                     } else {
-                        (self.carry.tile(), self.source, byte, (1, 1))
+                        (self.scratch.tile(), self.source, byte, (1, 1))
                     };
                     let tile = writable(bytemuck::cast_slice_mut(tile));
                     let w = Window {
-                        rows: rows / row_turns,
-                        cols: cols / col_turns,
+                        rows: rows / row_steps,
+                        cols: cols / col_steps,
                         src_row: (row[by.0] * by.1) as isize,
                         src_col: (col[by.0] * by.1) as isize,
                         dst_row: row[5] as isize * 4,

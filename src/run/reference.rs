@@ -6,15 +6,16 @@ use std::collections::HashMap;
 
 use kernels::Number;
 
+use super::zeroed::zeroed;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
-use crate::plan::{Endpoint, Misfit, Op, Options, fill, operation};
+use crate::plan::{Endpoint, Op, Options, OutOfRange, fill};
 
 /// Converts a tensor, slowly and plainly: `source` holds all buffers of `src`, the result those of `dst`.
 ///
 /// # Errors
-/// As [`crate::Plan::compile`], and where `source` has another length than the layout or a value does not fit its
-/// destination.
+/// As [`crate::Plan::compile`], and where `source` has another length than the layout, the destination is larger than
+/// 2 GiB or than free memory, or a value does not fit its destination.
 pub fn reference(src: &Layout, dst: &Layout, options: &Options, source: &[u8]) -> Result<Vec<u8>> {
     if source.len() as u64 != src.total_bytes() {
         let (given, needed) = (source.len() as u64, src.total_bytes());
@@ -24,13 +25,12 @@ pub fn reference(src: &Layout, dst: &Layout, options: &Options, source: &[u8]) -
         return Err(Error::value("shape", format!("{:?}", src.shape()), format!("{:?}", dst.shape())));
     }
     dst.check_destination()?;
-    let reading = Options { rounding: Default::default(), search: false, ..*options };
-    let from = Endpoint::new(src, &reading)?;
+    let from = Endpoint::new(src, &options.of_source())?;
     let to = Endpoint::new(dst, options)?.packed_from(&from);
-    let op = operation(&from, &to, options)?;
+    let op = Op::new(&from, &to, options)?;
     let (fill, pad) = fill(&to, dst.fill())?;
 
-    let mut out = vec![0; dst.total_bytes() as usize];
+    let mut out = zeroed(to.bytes())?;
     for unit in 0..dst.space.units {
         let begin = dst.byte([unit as i64, 0, 0]) as usize;
         for block_bytes in out[begin..begin + dst.space.unit_bytes as usize].chunks_exact_mut(fill.len()) {
@@ -39,7 +39,7 @@ pub fn reference(src: &Layout, dst: &Layout, options: &Options, source: &[u8]) -
     }
     // Tiles of the destination that hold an element, row by row.
     let mut tiles: HashMap<usize, Vec<f32>> = HashMap::new();
-    let mut misfit: Option<Misfit> = None;
+    let mut out_of_range: Option<OutOfRange> = None;
     for index in indices(src.shape()) {
         let read = src.address(&index);
         let value = element(&from, source, src.byte(read) as usize, read[2] as usize);
@@ -59,8 +59,8 @@ pub fn reference(src: &Layout, dst: &Layout, options: &Options, source: &[u8]) -
                     let (code, fits) = cast.apply(value);
                     out[at..at + to.block_bytes].copy_from_slice(&code.to_le_bytes()[..to.block_bytes]);
                     if strict && !fits {
-                        let this = Misfit { at: at as u64, bits: value };
-                        misfit = Misfit::earlier(misfit, this);
+                        let this = OutOfRange { at: at as u64, bits: value };
+                        out_of_range = OutOfRange::earlier(out_of_range, this);
                     }
                 }
                 (_, Op::Copy(size)) => out[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]),
@@ -72,7 +72,7 @@ pub fn reference(src: &Layout, dst: &Layout, options: &Options, source: &[u8]) -
             codec.pack_scalar(&tile, &mut out[at..at + codec.tile_bytes()]);
         }
     }
-    misfit.map_or(Ok(out), |misfit| Err(misfit.error(op)))
+    out_of_range.map_or(Ok(out), |out_of_range| Err(out_of_range.error(op)))
 }
 
 /// The bits of one element of the source.

@@ -28,7 +28,7 @@ impl FilePlace {
     /// [`Error::Io`] where it cannot be opened.
     pub fn open(path: &Path) -> Result<FilePlace> {
         let file = File::options().write(true).create(true).truncate(false).open(path);
-        let file = Arc::new(file.map_err(|e| failed(&path.display().to_string(), "cannot open it", &e))?);
+        let file = Arc::new(file.map_err(|e| failed(&path.display().to_string(), "cannot open it", e))?);
         Ok(FilePlace { file, name: path.display().to_string().into(), direct: None, begin: 0 })
     }
 
@@ -42,7 +42,7 @@ impl FilePlace {
         use std::os::unix::fs::OpenOptionsExt;
         let place = FilePlace::open(path)?;
         let direct = File::options().write(true).custom_flags(libc::O_DIRECT).open(path);
-        let direct = direct.map_err(|e| failed(&place.name, "cannot open it directly", &e))?;
+        let direct = direct.map_err(|e| failed(&place.name, "cannot open it directly", e))?;
         Ok(FilePlace { direct: Some(Arc::new(direct)), ..place })
     }
 
@@ -62,9 +62,8 @@ impl FilePlace {
             let at = at + range.start as u64;
             let mut file: &File = file;
             let written = file.seek(SeekFrom::Start(at)).and_then(|_| file.write_all(&bytes[range.clone()]));
-            written.map_err(|e| {
-                failed(&self.name, &format!("cannot write {} bytes at {at}", range.len()), &e)
-            })?;
+            written
+                .map_err(|e| failed(&self.name, &format!("cannot write {} bytes at {at}", range.len()), e))?;
         }
         Ok(())
     }
@@ -113,6 +112,6 @@ impl Consumer for FileWriter {
     }
 }
 
-fn failed(name: &str, what: &str, error: &std::io::Error) -> Error {
-    Error::Io { path: name.into(), what: format!("{what}: {error}") }
+fn failed(name: &str, what: &str, error: std::io::Error) -> Error {
+    Error::io(name, what, error)
 }

@@ -89,12 +89,11 @@ impl FileReader {
 
     fn of(path: &Path, file: std::io::Result<File>, alignment: usize) -> Result<FileReader> {
         let name = path.display().to_string();
-        let failed =
-            |e: std::io::Error| Error::Io { path: name.clone(), what: format!("cannot open it: {e}") };
+        let failed = |e: std::io::Error| Error::io(&name, "cannot open it", e);
         let file = file.map_err(failed)?;
         let about = file.metadata().map_err(failed)?;
         if !about.is_file() {
-            return Err(Error::Io { path: name, what: "not a regular file".into() });
+            return Err(Error::file(name, std::io::ErrorKind::InvalidInput, "not a regular file"));
         }
         Ok(FileReader { file, name, size: about.len(), alignment })
     }
@@ -114,15 +113,18 @@ impl ReadAt for FileReader {
         let there = self.size.saturating_sub(at).min(into.len() as u64) as usize;
         let mut done = 0;
         while done < there {
-            let failed = |what: String| {
-                let bytes = at + done as u64..at + there as u64;
-                Error::Io { path: self.name.clone(), what: format!("cannot read bytes {bytes:?}: {what}") }
-            };
+            let bytes = at + done as u64..at + there as u64;
             match read_some(&self.file, at + done as u64, &mut into[done..]) {
-                Ok(0) => return Err(failed(format!("the file has become shorter than {} bytes", self.size))),
+                Ok(0) => {
+                    let what = format!(
+                        "cannot read bytes {bytes:?}: the file has become shorter than {} bytes",
+                        self.size
+                    );
+                    return Err(Error::file(&self.name, std::io::ErrorKind::UnexpectedEof, what));
+                }
                 Ok(n) => done += n,
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(failed(e.to_string())),
+                Err(e) => return Err(Error::io(&self.name, &format!("cannot read bytes {bytes:?}"), e)),
             }
         }
         Ok(())

@@ -126,3 +126,18 @@ fn operand(cursor: &mut Cursor<'_>, names: &[&str], depth: usize) -> Result<Affi
 fn overflow(cursor: &Cursor<'_>, start: usize) -> crate::Error {
     cursor.error_since(start, "a constant of this expression does not fit 64 bits".into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lowest constant has no positive one, so it cannot print behind a minus.
+    #[test]
+    fn the_lowest_constant_prints_back() {
+        for sum in ["d0 + -9223372036854775808", "d0 - 9223372036854775807", "d0 * -9223372036854775808"] {
+            let text = format!("(d0) -> ({sum})");
+            let read = |text: &str| map(&mut Cursor::new(text)?);
+            assert_eq!(read(&text).unwrap().to_string(), text);
+        }
+    }
+}

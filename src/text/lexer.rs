@@ -292,7 +292,7 @@ impl<'a> Cursor<'a> {
 
     /// An error over `span`.
     pub(super) fn error(&self, span: Range<usize>, message: String) -> Error {
-        Error::Text { message, text: self.text.into(), span }
+        Error::text(message, self.text, span)
     }
 
     /// An error over what was read since `start`.

@@ -10,7 +10,6 @@ use crate::error::{Error, Result};
 use crate::family::Descriptor;
 
 mod affine;
-mod diagnostic;
 mod host;
 mod lexer;
 mod loops;

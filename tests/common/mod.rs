@@ -33,12 +33,12 @@ pub(crate) fn check_bytes(src: &Layout, dst: &Layout, source: &[u8]) {
     let pool = Pool::new(3).unwrap();
     let stores = [Store::Cached, Store::Streamed];
     for (isa, store) in Isa::available().flat_map(|isa| stores.map(|store| (isa, store))) {
-        let plan = Plan::compile(src, dst, &Options { isa: Some(isa), store, ..options }).unwrap();
+        let plan = Plan::compile(src, dst, &options.with_isa(isa).with_store(store)).unwrap();
         let mut out = vec![0xA5; expect.len()];
         plan.execute(source, &mut out).unwrap();
         assert!(out == expect, "{isa:?} differs at {:?}\n{plan}", differs(&out, &expect));
         let mut out = vec![std::mem::MaybeUninit::new(0x5A); expect.len()];
-        let out = plan.execute_on(&pool, source, &mut out).unwrap();
+        let out = plan.execute_uninit_on(&pool, source, &mut out).unwrap();
         assert!(out == expect, "{isa:?} on threads differs at {:?}\n{plan}", differs(out, &expect));
     }
     for pieces in [2, 7] {

@@ -109,7 +109,7 @@ pub(crate) const FAMILIES: [(&str, Draw); 8] = [
 
 /// Dense, row-major.
 pub(crate) fn dense(tensor: &Tensor) -> Layout {
-    let dense = Memref { shape: tensor.shape.clone(), dtype: tensor.dtype, strides: None, offset: 0 };
+    let dense = Memref::of(tensor);
     dense.to_layout(tensor, &Placement::default()).unwrap()
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn memref(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
     if is_float(dtype) && c.below(4) == 3 {
         dtype = c.of(&[DType::F32, DType::F16, DType::Bf16, DType::F64]);
     }
-    let mut case = Case::of(Descriptor::Memref(Memref { shape, dtype, strides: Some(strides), offset }));
+    let mut case = Case::of(Memref::new(shape, dtype).with_strides(strides).with_offset(offset).into());
     case.pad_value = c.of(&[None, Some(1.0)]);
     Some(case)
 }

@@ -36,7 +36,9 @@ pub(crate) fn run(command: &mut Command) -> String {
 pub(crate) fn installed(tool: &str, argument: &str) -> bool {
     let found = output(Command::new(tool).arg(argument)).is_some_and(|o| o.status.success());
     if !found {
-        eprintln!("skipped: {tool} is not installed");
+        // Past the harness, which keeps what a test that passes prints to itself.
+        let skipped = format!("skipped: {tool} is not installed\n");
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), skipped.as_bytes());
     }
     found
 }

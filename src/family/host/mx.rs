@@ -15,7 +15,20 @@ const BLOCK: Tile = Tile { rows: 1, cols: 32, transposed: false, compact: true }
 /// The last dimension is cut into blocks of 32 consecutive elements, the last one of a row padded. A block is its scale
 /// byte, then its codes, each as wide as the format's elements, the first in the lowest bits; blocks follow one
 /// another row-major.
+///
+/// ```
+/// use tilewright::dtype::BlockFormat;
+/// use tilewright::family::host::mx::MxArray;
+/// use tilewright::{DType, Descriptor, Placement, Tensor};
+///
+/// let array = MxArray::new([2, 40], BlockFormat::MxFp8E4M3);
+/// let layout = Descriptor::from(array).layout(&Tensor::new([2, 40], DType::F32), &Placement::default())?;
+/// // Two rows of two blocks, each a scale and 32 codes of a byte.
+/// assert_eq!(layout.total_bytes(), 2 * 2 * 33);
+/// # Ok::<(), tilewright::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct MxArray {
     /// Shape in elements, outermost dimension first; at least one dimension.
     pub shape: Vec<u64>,
@@ -24,6 +37,11 @@ pub struct MxArray {
 }
 
 impl MxArray {
+    /// An array of `shape` in elements.
+    pub fn new(shape: impl Into<Vec<u64>>, format: BlockFormat) -> MxArray {
+        MxArray { shape: shape.into(), format }
+    }
+
     /// The MX format of a name.
     pub fn format(name: &str) -> Option<BlockFormat> {
         BlockFormat::from_name(name).filter(|f| tile_bytes(*f, BLOCK) > 0)

@@ -8,7 +8,19 @@ use crate::layout::piecewise::{MAX_REGIONS, Piecewise};
 use crate::layout::{Geometry, Layout, MAX_BYTES, Parts, Space};
 
 /// A host array: `memref<2x3x4xf32, strided<[12, 4, 1], offset: 0>>`.
+///
+/// ```
+/// use tilewright::family::host::strided::Memref;
+/// use tilewright::{DType, Descriptor};
+///
+/// // Rows of 6 numbers, of which the last two are padding.
+/// let array = Memref::new([3, 4], DType::F32).with_strides([6, 1]).with_offset(2);
+/// let text: Descriptor = "memref<3x4xf32, strided<[6, 1], offset: 2>>".parse()?;
+/// assert_eq!(Descriptor::from(array), text);
+/// # Ok::<(), tilewright::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Memref {
     /// Shape, outermost dimension first; empty for a scalar.
     pub shape: Vec<u64>,
@@ -20,8 +32,32 @@ pub struct Memref {
     pub offset: i64,
 }
 
-/// Row-major strides in elements; of no use where they would overflow, for then the volume does.
-pub(crate) fn row_major(shape: &[u64]) -> Vec<i64> {
+impl Memref {
+    /// A dense row-major array.
+    pub fn new(shape: impl Into<Vec<u64>>, dtype: DType) -> Memref {
+        Memref { shape: shape.into(), dtype, strides: None, offset: 0 }
+    }
+
+    /// The dense row-major array of a tensor.
+    pub fn of(tensor: &Tensor) -> Memref {
+        Memref::new(tensor.shape.as_slice(), tensor.dtype)
+    }
+
+    /// The same elements, as many elements apart in each dimension.
+    pub fn with_strides(self, strides: impl Into<Vec<i64>>) -> Memref {
+        Memref { strides: Some(strides.into()), ..self }
+    }
+
+    /// The same elements behind `offset` others.
+    pub fn with_offset(self, offset: i64) -> Memref {
+        Memref { offset, ..self }
+    }
+}
+
+/// Strides in elements of a dense row-major array, the last dimension's 1.
+///
+/// Strides that would pass 2^63 - 1 are that number: such an array is empty, or its volume overflows too.
+pub fn row_major(shape: &[u64]) -> Vec<i64> {
     let mut strides = vec![0; shape.len()];
     let mut stride = 1_i64;
     for (s, &n) in strides.iter_mut().zip(shape).rev() {

@@ -398,7 +398,7 @@ mod tests {
     }
 
     fn dense(tensor: &Tensor) -> Result<Layout> {
-        let memref = Memref { shape: tensor.shape.clone(), dtype: tensor.dtype, strides: None, offset: 0 };
+        let memref = Memref::of(tensor);
         memref.to_layout(tensor, &Around::default())
     }
 

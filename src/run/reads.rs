@@ -2,71 +2,63 @@
 
 use std::ops::Range;
 
-use super::clip::View;
-use crate::error::Result;
+use super::clip::{Chunk, View, clip};
 use crate::layout::axis::Addr;
 use crate::plan::Plan;
-use crate::plan::nest::{Leaf, Nest, src};
+use crate::plan::ir::{Leaf, ScheduledNest, src};
 
-impl Plan {
-    /// The bytes of the source, from the first to behind the last, that a chunk of the destination is made of;
-    /// empty where it is all padding.
-    ///
-    /// It is exact, except where the source deals its units out of order (the pages of banks, the shards of a
-    /// reinterpreted grid): then units that the chunk does not read may lie at its ends.
-    ///
-    /// # Errors
-    /// Where the range is none that [`Plan::execute_chunk`] takes.
-    pub fn source_window(&self, range: Range<usize>) -> Result<Range<usize>> {
-        self.check_chunk(&range)?;
-        let mut window = Window { plan: self, bytes: None };
-        for part in self.parts(range.start, range.end) {
-            self.clip(part.lo, part.hi, &mut |nest, view| window.view(nest, view));
+/// The bytes of the source, from the first to behind the last, that a chunk of the destination is made of; empty where it
+/// is all padding.
+pub(super) fn reads(plan: &Plan, chunk: Chunk) -> Range<usize> {
+    let mut reads = Reads { plan, bytes: None };
+    for stretch in chunk.stretches(&plan.dst.space) {
+        for nest in plan.nests.iter() {
+            clip(plan, nest, (stretch.lo, stretch.hi), &mut |nest, view| reads.view(nest, view));
         }
-        Ok(window.bytes.map_or(0..0, |(lo, hi)| lo as usize..hi as usize))
     }
+    reads.bytes.map_or(0..0, |(lo, hi)| lo as usize..hi as usize)
 }
 
 /// The bytes seen so far.
-struct Window<'a> {
+struct Reads<'a> {
     plan: &'a Plan,
     bytes: Option<(i64, i64)>,
 }
 
-impl Window<'_> {
-    fn view(&mut self, nest: &Nest, view: &View) {
-        let turns = view.n.iter().copied().take(nest.loops.len());
+impl Reads<'_> {
+    fn view(&mut self, nest: &ScheduledNest, view: &View) {
+        let iterations = view.n.iter().copied().take(nest.loops.len());
         match &nest.leaf {
             Leaf::Fill => {}
-            Leaf::Element => self.cover(src(view.at), turns.zip(nest.loops.iter().map(|l| l.src()))),
+            Leaf::Element => self.cover(src(view.at), iterations.zip(nest.loops.iter().map(|l| l.src()))),
             Leaf::Pack(parts) => {
                 for part in parts {
                     let begin = part.moves.iter().zip(&view.first).fold(part.src, |at, (step, &first)| {
                         std::array::from_fn(|k| at[k] + step[k] * first as i64)
                     });
-                    let outer = turns.clone().zip(part.moves.iter().copied());
+                    let outer = iterations.clone().zip(part.moves.iter().copied());
                     self.cover(begin, outer.chain(part.loops.iter().map(|l| (l.n, l.src()))));
                 }
             }
         }
     }
 
-    /// Adds every byte that loops of so many turns and such steps reach from `begin`.
+    /// Adds every byte that loops of so many iterations and such steps reach from `begin`.
     fn cover(&mut self, begin: Addr, loops: impl Iterator<Item = (u64, Addr)>) {
         let space = &self.plan.src.space;
         let (mut units, mut bytes) = ((begin[0], begin[0]), (begin[1], begin[1]));
-        let stretch = |range: &mut (i64, i64), way: i64| {
-            range.0 += way.min(0);
-            range.1 += way.max(0);
+        let stretch = |range: &mut (i64, i64), span: i64| {
+            range.0 += span.min(0);
+            range.1 += span.max(0);
         };
         for (n, step) in loops {
-            let way = n as i64 - 1;
+            let last = n as i64 - 1;
             if space.deal.is_none() {
-                // AddressPair move one number, and may undo one another.
-                stretch(&mut bytes, way * (step[0] * space.pitch_bytes as i64 + step[1]));
+                // Unit and bytes move one number, and may undo one another.
+                stretch(&mut bytes, last * (step[0] * space.pitch_bytes as i64 + step[1]));
             } else {
-                stretch(&mut units, way * step[0]);
-                stretch(&mut bytes, way * step[1]);
+                stretch(&mut units, last * step[0]);
+                stretch(&mut bytes, last * step[1]);
             }
         }
         let (first, last) = space.begins(units.0, units.1);

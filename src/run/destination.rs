@@ -1,4 +1,4 @@
-//! The unsafe facts of execution: initialised bytes, and destination ranges handed to threads.
+//! Memory of a destination: bytes that become initialised, and ranges that are handed to threads.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -17,7 +17,8 @@ pub(super) fn writable(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
 pub(super) fn written(bytes: &mut [MaybeUninit<u8>]) -> &mut [u8] {
     let (at, len) = (bytes.as_mut_ptr().cast(), bytes.len());
     // SAFETY: the same memory under the same borrow. V1: the plan's nests cover every byte of every unit, and
-    // execution runs all of them over the whole range and zeroes the bytes between units, so each byte is initialised.
+    // execution has run all of them over the whole range to its end and zeroed the bytes between units, so each byte is
+    // initialised.
     unsafe { std::slice::from_raw_parts_mut(at, len) }
 }
 
@@ -30,7 +31,8 @@ pub(super) struct Split<'a> {
     len: usize,
     /// Bytes of each range but the last.
     range: usize,
-    taken: [AtomicU64; MAX_TASKS / 64],
+    taken: Marks,
+    finished: Marks,
     borrow: PhantomData<&'a mut [MaybeUninit<u8>]>,
 }
 
@@ -42,8 +44,8 @@ impl<'a> Split<'a> {
     /// Splits into ranges of `range` bytes, at least one and at most [`MAX_TASKS`] of them.
     pub(super) fn new(bytes: &'a mut [MaybeUninit<u8>], range: usize) -> Split<'a> {
         let range = range.max(bytes.len().div_ceil(MAX_TASKS)).max(1);
-        let taken = std::array::from_fn(|_| AtomicU64::new(0));
-        Split { at: bytes.as_mut_ptr(), len: bytes.len(), range, taken, borrow: PhantomData }
+        let (taken, finished) = (Marks::default(), Marks::default());
+        Split { at: bytes.as_mut_ptr(), len: bytes.len(), range, taken, finished, borrow: PhantomData }
     }
 
     /// How many ranges there are.
@@ -57,21 +59,40 @@ impl<'a> Split<'a> {
         if task >= self.tasks() {
             return None;
         }
-        let bit = 1 << (task % 64);
-        if self.taken[task / 64].fetch_or(bit, Ordering::Relaxed) & bit != 0 {
+        if self.taken.set(task) {
             return None;
         }
         let begin = task * self.range;
         let len = self.range.min(self.len - begin);
         // SAFETY: `begin + len` is at most `self.len`, so the range lies inside of the borrowed slice. Ranges of
-        // different tasks do not meet, and the bit above gives each task's range out once.
+        // different tasks do not meet, and the mark above gives each task's range out once.
         Some((begin, unsafe { std::slice::from_raw_parts_mut(self.at.add(begin), len) }))
     }
 
-    /// Whether every range has been taken.
-    pub(super) fn all_taken(&self) -> bool {
-        let taken: u32 = self.taken.iter().map(|t| t.load(Ordering::Relaxed).count_ones()).sum();
-        taken as usize == self.tasks()
+    /// Notes that a range has been written; ranges that nobody has taken stay unwritten.
+    pub(super) fn finish(&self, task: usize) {
+        self.finished.set(task);
+    }
+
+    /// Whether every range has been written.
+    pub(super) fn all_finished(&self) -> bool {
+        self.finished.count() == self.tasks()
+    }
+}
+
+/// A mark for each task.
+#[derive(Default)]
+struct Marks([AtomicU64; MAX_TASKS / 64]);
+
+impl Marks {
+    /// Sets a mark; whether it was set before.
+    fn set(&self, task: usize) -> bool {
+        let bit = 1 << (task % 64);
+        self.0[task / 64].fetch_or(bit, Ordering::AcqRel) & bit != 0
+    }
+
+    fn count(&self) -> usize {
+        self.0.iter().map(|marks| marks.load(Ordering::Acquire).count_ones() as usize).sum()
     }
 }
 
@@ -86,6 +107,11 @@ mod tests {
         assert_eq!(split.tasks(), 3);
         let lens: Vec<_> = (0..4).map(|t| split.take(t).map(|(at, r)| (at, r.len()))).collect();
         assert_eq!(lens, [Some((0, 4)), Some((4, 4)), Some((8, 2)), None]);
-        assert!(split.take(1).is_none() && split.all_taken());
+        assert!(split.take(1).is_none());
+        split.finish(0);
+        split.finish(2);
+        assert!(!split.all_finished());
+        split.finish(1);
+        assert!(split.all_finished());
     }
 }

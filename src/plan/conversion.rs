@@ -1,0 +1,173 @@
+//! What a conversion does to an element, apart from where it lies: formats, codecs, casts and the fill.
+
+use kernels::{BlockCodec, BlockOptions, Cast, Number};
+
+use super::request::{Options, Sen169};
+use crate::dtype::{DType, Format};
+use crate::error::{Error, Result};
+use crate::layout::{Layout, Space};
+
+/// One end of a conversion, as execution needs it.
+#[derive(Debug, Clone)]
+pub(crate) struct Endpoint {
+    pub(crate) format: Format,
+    /// Bytes of an element, or of a tile.
+    pub(crate) block_bytes: usize,
+    /// The codec of a block format.
+    pub(crate) codec: Option<BlockCodec>,
+    /// The number format of plain floats; what a block format decodes to.
+    pub(crate) number: Option<Number>,
+    pub(crate) space: Space,
+}
+
+impl Endpoint {
+    /// # Errors
+    /// Where the buffers are larger than this machine can address, or the format has no such options.
+    pub(crate) fn new(layout: &Layout, options: &Options) -> Result<Endpoint> {
+        let format = layout.format();
+        let bytes = layout.total_bytes();
+        if isize::try_from(bytes).is_err() {
+            let needed = format!("at most {} bytes, which is what this machine addresses", isize::MAX);
+            return Err(Error::value("size of the buffers", format!("{bytes} bytes"), needed));
+        }
+        Ok(Endpoint {
+            format,
+            block_bytes: layout.block_bytes() as usize,
+            codec: codec(layout, options)?,
+            number: match format {
+                Format::Plain(dtype) => dtype.number(),
+                Format::Sen169 if options.sen169 == Sen169::Deeptools => Some(Number::Sen169Deeptools),
+                Format::Sen169 => Some(Number::Sen169),
+                Format::Block(_) => Some(Number::F32),
+            },
+            space: layout.space.clone(),
+        })
+    }
+
+    /// The same destination for numbers of this source: what lies in bfloat16 is packed as from such registers.
+    pub(crate) fn packed_from(mut self, source: &Endpoint) -> Endpoint {
+        if source.number == Some(Number::Bf16) {
+            self.codec = self.codec.map(BlockCodec::with_bf16_registers);
+        }
+        self
+    }
+
+    /// Bytes of all buffers; [`Endpoint::new`] has seen that the machine can address them.
+    pub(crate) fn bytes(&self) -> usize {
+        self.space.total_bytes() as usize
+    }
+}
+
+/// The codec of a block format with the options that concern it.
+fn codec(layout: &Layout, options: &Options) -> Result<Option<BlockCodec>> {
+    let (Format::Block(block), Some(tile)) = (layout.format(), layout.tile()) else { return Ok(None) };
+    let Options { rounding, search, compat_unpack, .. } = *options;
+    let options = BlockOptions { rounding, search, decoding: compat_unpack, ..BlockOptions::default() };
+    tile.codec(block, options).map(Some)
+}
+
+/// What happens to an element on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Op {
+    /// Its bytes are copied.
+    Copy(usize),
+    /// It is converted from one number format to another.
+    Convert(Number, Number),
+    /// It is a whole number in both formats; `strict` where one that does not fit is an error.
+    Cast { cast: Cast, strict: bool },
+}
+
+impl Op {
+    /// How elements get from one format to the other.
+    pub(crate) fn new(src: &Endpoint, dst: &Endpoint, options: &Options) -> Result<Op> {
+        let none = |why| Error::Conversion { from: src.format.to_string(), to: dst.format.to_string(), why };
+        if src.format == dst.format && src.codec.is_none() && src.number == dst.number {
+            return Ok(Op::Copy(src.block_bytes));
+        }
+        if let (Some(from), Some(to)) = (src.number, dst.number) {
+            return Ok(Op::Convert(from, to));
+        }
+        let integer = |format| if let Format::Plain(dtype) = format { dtype.integer() } else { None };
+        let cast = match (src.format, dst.format, dst.number) {
+            // How the device's runtime hands over truth values.
+            (Format::Plain(DType::Bool), Format::Sen169, Some(to)) => Cast::Truth(to),
+            (from, to, _) => match (integer(from), integer(to)) {
+                (Some(from), Some(to)) => Cast::Integer(from, to),
+                _ => return Err(none("integers become other integers only, and bool becomes sen169 only")),
+            },
+        };
+        Ok(Op::Cast { cast, strict: !options.saturate })
+    }
+
+    /// Bytes of what is read for one element: of a tile, of one element of it decoded.
+    pub(crate) fn source_size(self) -> usize {
+        match self {
+            Op::Copy(size) => size,
+            Op::Convert(from, _) => from.size(),
+            Op::Cast { cast, .. } => cast.source_size(),
+        }
+    }
+}
+
+/// What all nests of one plan have in common.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Conversion<'a> {
+    pub(crate) src: &'a Endpoint,
+    pub(crate) dst: &'a Endpoint,
+    pub(crate) op: Op,
+    /// Whether the destination is written with non-temporal stores.
+    pub(crate) streams: bool,
+}
+
+/// The value of a strict cast that its destination cannot hold, and the destination byte where it would lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct OutOfRange {
+    pub(crate) at: u64,
+    pub(crate) bits: u64,
+}
+
+impl OutOfRange {
+    /// Of two of them the one that comes first in the destination.
+    pub(crate) fn earlier(first: Option<OutOfRange>, other: OutOfRange) -> Option<OutOfRange> {
+        Some(first.map_or(other, |first| first.min(other)))
+    }
+
+    /// The first of them, as an error; executors look at every element, so it is the same one in all of them.
+    pub(crate) fn error(self, op: Op) -> Error {
+        let Op::Cast { cast: Cast::Integer(from, to), .. } = op else { return Error::overflow("a cast") };
+        let (least, greatest) = to.range();
+        let needed = format!("{}, {least} to {greatest}", to.name());
+        Error::OutOfRange { at: self.at, given: from.decode(self.bits).to_string(), needed }
+    }
+}
+
+/// The fill as bytes of one block, and as the number that pads inside of a tile.
+pub(crate) fn fill(dst: &Endpoint, value: f64) -> Result<(Box<[u8]>, f32)> {
+    let bytes = match (dst.codec, dst.number) {
+        (Some(codec), _) => {
+            let mut tile = vec![0; codec.tile_bytes()];
+            codec.pack_scalar(&vec![value as f32; codec.tile().elements()], &mut tile);
+            tile
+        }
+        (None, Some(number)) => number.encode(value).to_le_bytes()[..dst.block_bytes].to_vec(),
+        (None, None) => integer(dst, value)?.to_le_bytes()[..dst.block_bytes].to_vec(),
+    };
+    Ok((bytes.into(), value as f32))
+}
+
+/// A fill of an integer type, which must hold it.
+fn integer(dst: &Endpoint, value: f64) -> Result<i128> {
+    let bits = 8 * dst.block_bytes as u32;
+    let (lo, hi) = match dst.format {
+        Format::Plain(DType::Bool) => (0, 1),
+        Format::Plain(DType::I8 | DType::I16 | DType::I32 | DType::I64) => {
+            (-(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1)
+        }
+        _ => (0, (1_i128 << bits) - 1),
+    };
+    let whole = value as i128;
+    if whole as f64 != value || !(lo..=hi).contains(&whole) {
+        return Err(Error::value("pad value", value, format!("a whole number from {lo} to {hi}")));
+    }
+    Ok(whole)
+}

@@ -1,0 +1,158 @@
+//! What a plan is made of: rectangular loop nests, each with one leaf and, once it is scheduled, the order and the
+//! blocks in which its iterations run.
+//!
+//! Lowering makes `Nest`s, scheduling makes [`ScheduledNest`]s of them, and only the verifier makes
+//! [`Verified`](super::verify::Verified) nests, which are the only ones that a [`Plan`](super::Plan) holds.
+
+use crate::layout::axis::Addr;
+use crate::layout::piecewise::Step;
+
+/// The most loops of one nest: every dimension and split of a tensor of the greatest rank.
+pub(crate) const MAX_LOOPS: usize = 64;
+
+/// The greatest block, in bytes, that is assembled at once: a third of an L1 cache. Each thread has this much scratch.
+pub(crate) const MAX_BLOCK: usize = 16 << 10;
+
+/// The most segments of a block that is assembled: a segment has a cache line at the least.
+pub(crate) const MAX_SEGMENTS: usize = MAX_BLOCK / LINE;
+
+/// Bytes of a cache line.
+pub(crate) const LINE: usize = 64;
+
+/// Source and destination address that advance together: unit, bytes and slot of each.
+pub(crate) type AddressPair = Step<6>;
+
+/// `n` iterations of everything further in, `step` apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Loop {
+    pub(crate) n: u64,
+    pub(crate) step: AddressPair,
+}
+
+impl Loop {
+    pub(crate) fn src(&self) -> Addr {
+        src(self.step)
+    }
+
+    pub(crate) fn dst(&self) -> Addr {
+        dst(self.step)
+    }
+}
+
+/// The source half.
+pub(crate) fn src(pair: AddressPair) -> Addr {
+    [pair[0], pair[1], pair[2]]
+}
+
+/// The destination half.
+pub(crate) fn dst(pair: AddressPair) -> Addr {
+    [pair[3], pair[4], pair[5]]
+}
+
+/// A rectangular loop nest with constant trip counts. `S` is `()` as it is lowered, and [`Schedule`] afterwards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Nest<S = ()> {
+    /// Where the first iteration of all loops begins.
+    pub(crate) at: AddressPair,
+    /// From the greatest destination step to the least.
+    pub(crate) loops: Vec<Loop>,
+    /// What one iteration of all loops does.
+    pub(crate) leaf: Leaf,
+    /// In which order and in which blocks the iterations run.
+    pub(crate) schedule: S,
+}
+
+/// A nest that says how it runs.
+pub(crate) type ScheduledNest = Nest<Schedule>;
+
+impl Nest {
+    pub(crate) fn new(at: AddressPair, loops: Vec<Loop>, leaf: Leaf) -> Nest {
+        Nest { at, loops, leaf, schedule: () }
+    }
+}
+
+/// What the innermost iteration of a nest does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Leaf {
+    /// One element is copied or converted.
+    Element,
+    /// One element, or one tile of a block format, gets the fill.
+    Fill,
+    /// One tile of the destination is packed from the elements that its parts gather.
+    Pack(Vec<Gather>),
+}
+
+/// The elements that one rectangular part of a tile is gathered from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Gather {
+    /// Where the part's first element lies in the source, for the first iteration of the nest.
+    pub(crate) src: Addr,
+    /// How it moves with each loop of the nest.
+    pub(crate) moves: Vec<Addr>,
+    /// Its first slot in the tile.
+    pub(crate) slot: i64,
+    /// Loops inside of the tile; their destination steps count slots.
+    pub(crate) loops: Vec<Loop>,
+}
+
+impl Gather {
+    /// How many elements it gathers.
+    pub(crate) fn elements(&self) -> u64 {
+        self.loops.iter().fold(1, |n, l| n.saturating_mul(l.n))
+    }
+}
+
+/// How the iterations of a nest run: they are taken in blocks, and a kernel gets a block or a part of it in one call.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Schedule {
+    /// How a kernel reads the tile to be packed where it lies, if it can.
+    pub(crate) in_place: Option<InPlace>,
+    /// Whether blocks of elements are assembled in L1 before they are written.
+    pub(crate) assembled: bool,
+    /// The loop that is the rows of a kernel's window, if any.
+    pub(crate) rows: Option<usize>,
+    /// The loop that is the columns of a kernel's window, if any.
+    pub(crate) cols: Option<usize>,
+    /// The loop from tile to tile of a block format that one kernel call takes, if any.
+    pub(crate) tiles: Option<usize>,
+    /// The order in which blocks run, outermost loop first.
+    pub(crate) order: Vec<usize>,
+    /// The order inside of a block.
+    pub(crate) within: Vec<usize>,
+    /// How many iterations of each loop a block has.
+    pub(crate) blocks: Vec<u64>,
+    /// How far apart these iterations are while they are assembled, in bytes.
+    pub(crate) packed: Vec<i64>,
+    /// The first loop of those that step inside of a segment, which is a run of bytes of the destination.
+    pub(crate) segment: usize,
+    /// How many iterations of the segment's loop a block has beyond its own, so that a segment can end where a line of
+    /// the destination does; part of the source is then read twice, but no line written twice. A line's worth, or 0.
+    pub(crate) overlap: u64,
+    /// Bytes from what is read to what is fetched meanwhile; 0 for nothing, or for [`crate::run`] to say where elements
+    /// go at once. No byte depends on it: the kernels fetch only what lies inside of the source.
+    pub(crate) prefetch_distance: i64,
+}
+
+impl Schedule {
+    /// One iteration after the other, in the order of the destination.
+    pub(crate) fn new(loops: &[Loop]) -> Schedule {
+        let natural: Vec<usize> = (0..loops.len()).collect();
+        Schedule {
+            blocks: vec![1; loops.len()],
+            packed: loops.iter().map(|l| l.step[4]).collect(),
+            segment: loops.len(),
+            order: natural.clone(),
+            within: natural,
+            ..Schedule::default()
+        }
+    }
+}
+
+/// A tile of the source that is read where it lies: the strides of its valid corner, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct InPlace {
+    pub(crate) rows: usize,
+    pub(crate) cols: usize,
+    pub(crate) src_row: isize,
+    pub(crate) src_col: isize,
+}

@@ -1,0 +1,191 @@
+//! Elements that are assembled in L1 and written from there, and the same blocks without assembly.
+
+use super::blocks::{between, by_source, chain, stays_in_unit};
+use crate::plan::conversion::{Endpoint, Op};
+use crate::plan::ir::{LINE, Loop, MAX_BLOCK, Schedule};
+
+/// Bytes of a segment that is assembled first. Reading one block and writing another overlap in the processor as far as
+/// it looks ahead, which is about this much: twice of it costs a quarter of the speed.
+const SEGMENT: i64 = 2048;
+
+/// Bytes of a segment where the source runs across segments.
+const ACROSS: i64 = 512;
+
+/// Bytes of the source that are being fetched while a block is assembled.
+const FETCHED: i64 = 16 << 10;
+
+/// One nest, and what decides about its blocks.
+struct Nest<'a> {
+    loops: &'a [Loop],
+    /// Bytes of one element of the source; of a block source, of an element that is decoded.
+    near: i64,
+    /// Bytes of one element of the destination.
+    block_bytes: i64,
+    /// Rows of a tile of a block source.
+    tile_rows: Option<i64>,
+    /// The loop along which the source runs, where that is not the innermost: a transpose.
+    across: Option<usize>,
+    /// Whether the source is copied in runs of whole segments, which need no assembling.
+    in_runs: bool,
+}
+
+impl Nest<'_> {
+    fn new<'a>(loops: &'a [Loop], src: &Endpoint, dst: &Endpoint, op: Op) -> Nest<'a> {
+        let mut nest = Nest {
+            loops,
+            near: op.source_size() as i64,
+            block_bytes: dst.block_bytes as i64,
+            tile_rows: src.codec.map(|c| c.tile().rows() as i64),
+            across: None,
+            in_runs: false,
+        };
+        let run = |l: &Loop| if nest.tile_rows.is_some() { l.step[2] == 1 } else { l.step[1] == nest.near };
+        let length = loops.last().filter(|l| run(l)).map_or(0, |l| (l.n as i64).saturating_mul(nest.near));
+        let runs = length >= 16;
+        let across = (0..loops.len()).rev().find(|&i| !runs && nest.fits(&loops[i]) && run(&loops[i]));
+        nest.in_runs = matches!(op, Op::Copy(_)) && runs && length >= SEGMENT;
+        nest.across = across;
+        nest
+    }
+
+    /// Whether a kernel's window can have a loop; windows of a block source stay inside of one tile.
+    fn fits(&self, l: &Loop) -> bool {
+        stays_in_unit(l) && !(self.tile_rows.is_some() && l.step[1] != 0)
+    }
+
+    /// The loop from tile to tile of a block source.
+    fn tiles(&self) -> Option<usize> {
+        let tile = |l: &Loop| self.tile_rows.is_some() && stays_in_unit(l) && l.step[1] > 0 && l.step[2] == 0;
+        (0..self.loops.len()).rev().find(|&i| tile(&self.loops[i]))
+    }
+
+    /// How far a loop steps in what a window reads; 0 for one that no window can have.
+    fn stride(&self, l: &Loop) -> i64 {
+        match (self.fits(l), self.tile_rows) {
+            (false, _) => 0,
+            (true, Some(_)) => l.step[2].abs(),
+            (true, None) => l.step[1].abs(),
+        }
+    }
+
+    /// The most bytes of a segment.
+    fn target(&self) -> i64 {
+        match (self.in_runs, self.across, self.tile_rows) {
+            // A long run of the source is a segment as it is, alone.
+            (true, ..) => i64::MAX,
+            (_, Some(_), _) => ACROSS.max(self.block_bytes),
+            // As many tiles as have room with all of their rows.
+            (_, None, Some(rows)) => MAX_BLOCK as i64 / rows,
+            (_, None, None) => SEGMENT,
+        }
+    }
+}
+
+/// The schedule of elements that are assembled, and the bytes of a segment.
+pub(super) fn schedule(loops: &[Loop], src: &Endpoint, dst: &Endpoint, op: Op) -> (Schedule, i64) {
+    let nest = Nest::new(loops, src, dst, op);
+    let mut schedule = Schedule::new(loops);
+    schedule.order = by_source(loops);
+    schedule.within.clone_from(&schedule.order);
+    schedule.tiles = nest.tiles();
+    let tiles = schedule.tiles;
+    let extent = chain(loops, nest.block_bytes, &mut schedule, nest.target(), |i| {
+        let further = nest.in_runs && i + 1 < loops.len();
+        !further && Some(i) != nest.across && (nest.fits(&loops[i]) || Some(i) == tiles)
+    });
+    let extent = widen(&nest, &mut schedule, extent);
+    overlap(&nest, &mut schedule, extent);
+    windows(&nest, &mut schedule);
+    schedule.assembled = true;
+    prefetch(&nest, &mut schedule);
+    (schedule, extent)
+}
+
+/// Makes blocks of several segments, so that the source too is read in whole lines; returns the bytes of a segment.
+fn widen(nest: &Nest<'_>, schedule: &mut Schedule, mut extent: i64) -> i64 {
+    let Nest { loops, near, block_bytes, tile_rows, across, in_runs } = *nest;
+    let mut between = between(loops, schedule, |l| nest.stride(l));
+    if in_runs {
+        between.clear();
+    }
+    if tile_rows.is_some() {
+        // What is unpacked is the whole tile.
+        between = (0..schedule.segment).filter(|&i| nest.stride(&loops[i]) > 0).collect();
+        between.sort_by_key(|&i| nest.stride(&loops[i]));
+    }
+    let filled: u64 = between.iter().map(|&i| loops[i].n).try_fold(1, u64::checked_mul).unwrap_or(u64::MAX);
+    let segment = schedule.segment;
+    if across.is_none() && tile_rows.is_none() && filled > 1 && segment < loops.len() {
+        // Shorter segments, so that a block holds more of them.
+        let shortest = schedule.blocks[segment + 1..].iter().product::<u64>() * block_bytes as u64;
+        let wanted = (MAX_BLOCK as u64 / filled.min(32)).max(512) / shortest;
+        schedule.blocks[segment] = schedule.blocks[segment].min(wanted.max(1));
+        extent = (shortest * schedule.blocks[segment]) as i64;
+    }
+    let mut bytes = extent as u64;
+    for i in between {
+        // A line of the source, or two where there are no more.
+        let line = LINE as i64;
+        let lines = if (loops[i].n as i64).saturating_mul(near) > 2 * line {
+            (line / near).max(1) as u64
+        } else {
+            u64::MAX
+        };
+        let capacity = if across.is_some() { lines } else { u64::MAX };
+        let iterations = loops[i].n.min(MAX_BLOCK as u64 / bytes).min(capacity);
+        if iterations > 1 {
+            schedule.blocks[i] = iterations;
+            schedule.packed[i] = bytes as i64;
+            bytes *= iterations;
+        }
+    }
+    extent
+}
+
+/// Where a transpose's rows begin anywhere in a line, blocks overlap by a line, so that segments can end where lines do.
+fn overlap(nest: &Nest<'_>, schedule: &mut Schedule, extent: i64) {
+    let Nest { loops, block_bytes, across, .. } = *nest;
+    if across.is_some() && extent == ACROSS && schedule.segment + 1 == loops.len() {
+        let (i, line) = (schedule.segment, LINE as u64 / block_bytes as u64);
+        let ragged = loops[..i].iter().any(|l| l.step[3] == 0 && l.step[4] % LINE as i64 != 0);
+        if ragged && loops[i].n > schedule.blocks[i] && (1..schedule.blocks[i]).contains(&line) {
+            schedule.overlap = line;
+            schedule.blocks[i] -= line;
+        }
+    }
+}
+
+/// Kernels take the innermost loop of a block and its longest; of a transpose, the two that run along.
+fn windows(nest: &Nest<'_>, schedule: &mut Schedule) {
+    let Schedule { blocks, tiles, .. } = &*schedule;
+    let inner = |i: &usize| blocks[*i] > 1 && Some(*i) != *tiles;
+    let cols = (0..nest.loops.len()).rev().find(inner);
+    let others = (0..nest.loops.len()).filter(|i| inner(i) && Some(*i) != cols);
+    let rows = nest.across.filter(|i| inner(i) && Some(*i) != cols).or(others.max_by_key(|&i| blocks[i]));
+    (schedule.cols, schedule.rows) = (cols, rows);
+}
+
+/// While a block is assembled, what later blocks read is fetched. Tiles of a block format are fetched by their kernels.
+fn prefetch(nest: &Nest<'_>, schedule: &mut Schedule) {
+    if nest.tile_rows.is_some() {
+        return;
+    }
+    let bytes = schedule.blocks.iter().fold(nest.near, |bytes, &n| bytes.saturating_mul(n as i64));
+    let next = schedule.order.iter().rev().find(|&&i| nest.loops[i].n > schedule.blocks[i]);
+    if let Some(&next) = next.filter(|&&i| stays_in_unit(&nest.loops[i])) {
+        let blocks = schedule.blocks[next] as i64 * (FETCHED / bytes).max(1);
+        schedule.prefetch_distance = nest.loops[next].step[1].saturating_mul(blocks);
+    }
+}
+
+/// The same loops for a kernel, in blocks as large as can be: nothing is assembled.
+pub(super) fn cached(loops: &[Loop], src: &Endpoint, mut schedule: Schedule) -> Schedule {
+    let kernel = [schedule.rows, schedule.cols, schedule.tiles];
+    (schedule.assembled, schedule.overlap) = (false, 0);
+    schedule.blocks.fill(1);
+    kernel.into_iter().flatten().for_each(|i| schedule.blocks[i] = loops[i].n);
+    // Unpacking takes no other loops.
+    let takes = |&&i: &&usize| src.codec.is_none() && stays_in_unit(&loops[i]);
+    schedule.order.iter().rev().take_while(takes).for_each(|&i| schedule.blocks[i] = loops[i].n);
+    schedule
+}

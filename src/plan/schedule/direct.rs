@@ -1,0 +1,123 @@
+//! Elements that go from source to destination at once, by non-temporal stores.
+
+use super::blocks::{between, by_source, chain, stays_in_unit};
+use crate::plan::conversion::{Endpoint, Op};
+use crate::plan::ir::{LINE, Loop, Schedule};
+
+/// Bytes of a segment whose lines are gathered from the whole of its source: a page. Half of it costs a tenth of the
+/// speed of untilizing.
+const SEGMENT: i64 = 4096;
+
+/// Bytes of the source of a block of such segments: what stays in L2.
+const MAX_SOURCE: u64 = 128 << 10;
+
+/// Bytes of a run, on both sides, where the source is read as it lies: with 16 KiB tiles are a fifth slower.
+const RUN: i64 = 64 << 10;
+
+/// Bytes of the destination that are written together there: two lines. With one, tiles are a fifth slower.
+const PAIR: i64 = 128;
+
+/// Bytes from what is read to what is fetched meanwhile, where many rows of the source are read by turns.
+const PREFETCH_DISTANCE: i64 = 256;
+
+/// Bytes that one non-temporal store writes.
+const STORE: i64 = 32;
+
+/// Whether elements come in runs of whole stores at places that are multiples of stores.
+pub(super) fn applies(loops: &[Loop], src: &Endpoint, op: Op) -> bool {
+    let (Op::Copy(size), None, Some((run, outer))) = (op, src.codec, loops.split_last()) else {
+        return false;
+    };
+    let whole = |bytes: i64| bytes % STORE == 0;
+    let size = size as i64;
+    run.step[1] == size
+        && run.step[4] == size
+        && whole(run.n as i64 * size)
+        && outer.iter().all(|l| l.step[3] != 0 || whole(l.step[4]))
+}
+
+/// The schedule of such elements; splits a loop where a line of the destination needs only a part of it.
+pub(super) fn schedule(loops: &mut Vec<Loop>, dst: &Endpoint) -> Schedule {
+    let block_bytes = dst.block_bytes as i64;
+    let mut schedule = Schedule::new(loops);
+    let extent = chain(loops, block_bytes, &mut schedule, SEGMENT, |i| stays_in_unit(&loops[i]));
+    // What lies a page apart is a run of its own.
+    let mut between = between(loops, &schedule, |l| if stays_in_unit(l) { l.step[1].abs() } else { 0 });
+    between.retain(|&i| loops[i].step[1].abs() < SEGMENT);
+    let run = loops.last().map_or(0, |run| run.n as i64 * run.step[4]);
+    if !between.is_empty() && run < LINE as i64 {
+        as_written(loops, &mut schedule, &between, extent as u64);
+    } else {
+        let line = match between.is_empty() {
+            true => split(loops, block_bytes, PAIR),
+            false => loops.len() - 1,
+        };
+        schedule = as_read(loops, block_bytes, line);
+        // A single stream is fetched by the processor itself.
+        schedule.prefetch_distance = if between.is_empty() { PREFETCH_DISTANCE } else { 0 };
+    }
+    let count = loops.len();
+    schedule.cols = Some(count - 1);
+    schedule.rows = count.checked_sub(2).map(|i| schedule.within[i]).filter(|&i| stays_in_unit(&loops[i]));
+    schedule
+}
+
+/// Lines whose runs come from all over the block (rows of faces): the destination's order, and the next block fetched
+/// meanwhile.
+fn as_written(loops: &[Loop], schedule: &mut Schedule, between: &[usize], extent: u64) {
+    let mut bytes = extent;
+    for &i in between {
+        schedule.blocks[i] = loops[i].n.min((MAX_SOURCE / bytes).max(1));
+        bytes *= schedule.blocks[i];
+    }
+    schedule.order = by_source(loops);
+    let next = schedule.order.iter().rev().find(|&&i| loops[i].n > schedule.blocks[i]);
+    if let Some(&next) = next.filter(|&&i| stays_in_unit(&loops[i])) {
+        schedule.prefetch_distance = loops[next].step[1].saturating_mul(schedule.blocks[next] as i64);
+    }
+}
+
+/// The source's order, but for the loops from `line` on, which fill a line and its neighbour. Blocks have long runs on
+/// both sides.
+fn as_read(loops: &[Loop], block_bytes: i64, line: usize) -> Schedule {
+    let mut schedule = Schedule::new(loops);
+    for side in [1, 4] {
+        let mut chained: Vec<usize> = (0..loops.len()).filter(|&i| stays_in_unit(&loops[i])).collect();
+        chained.sort_by_key(|&i| loops[i].step[side]);
+        let mut extent = block_bytes;
+        for i in chained {
+            if loops[i].step[side] != extent || extent >= RUN {
+                break;
+            }
+            schedule.blocks[i] = schedule.blocks[i].max(loops[i].n.min((RUN / extent).max(1) as u64));
+            extent = extent.saturating_mul(loops[i].n as i64);
+        }
+    }
+    schedule.order = by_source(loops);
+    schedule.within = by_source(&loops[..line]);
+    schedule.within.extend(line..loops.len());
+    schedule
+}
+
+/// Splits the loops so that the innermost of them make a run of `bytes` of the destination, if they can, and returns the
+/// first of these.
+fn split(loops: &mut Vec<Loop>, block_bytes: i64, bytes: i64) -> usize {
+    let mut extent = block_bytes;
+    for i in (0..loops.len()).rev() {
+        let Loop { n, step } = loops[i];
+        if step[4] != extent || extent >= bytes {
+            return i + 1;
+        }
+        let iterations = (bytes / extent) as u64;
+        if bytes % extent == 0 && n > iterations && n % iterations == 0 {
+            if extent == block_bytes {
+                return i;
+            }
+            loops[i] = Loop { n: n / iterations, step: step.map(|s| s * iterations as i64) };
+            loops.insert(i + 1, Loop { n: iterations, step });
+            return i + 1;
+        }
+        extent *= n as i64;
+    }
+    0
+}

@@ -1,0 +1,142 @@
+//! How nests run: which loops a kernel gets, which are taken in blocks, and in which order.
+//!
+//! Memory decides the speed of a copy. An ordinary store to a line that is in no cache reads the line first; a
+//! non-temporal store does not, and is twice as fast, if whole lines are written one soon after the other. And memory
+//! likes its bytes in long runs. So the destination is made in *segments*, runs of bytes that follow one another, and
+//! where the source runs across segments, blocks of segments are made together, so that the source too is read in
+//! whole lines and long runs.
+//!
+//! - [`direct`]: elements that come in whole aligned stores (a row of a face, a stick) go from source to destination at
+//!   once.
+//! - [`assembled`]: all others (transposes, conversions, ragged rows) are assembled in L1, a block at a time, and
+//!   written from there; what later blocks read is fetched meanwhile.
+//! - [`tiles`]: tiles are packed a row of tiles at a time.
+//! - [`cached`](assembled::cached): what stays in the caches is not assembled.
+//!
+//! No choice made here can change a byte: the verifier proves that of the schedule of each plan.
+
+mod assembled;
+mod blocks;
+mod direct;
+mod tiles;
+
+use super::conversion::Conversion;
+use super::ir::{LINE, Leaf, Loop, Nest, Schedule, ScheduledNest};
+
+/// Chooses how each nest runs.
+pub(super) fn schedule(nests: Vec<Nest>, conversion: Conversion<'_>) -> Vec<ScheduledNest> {
+    let Conversion { src, dst, op, streams } = conversion;
+    let scheduled = |nest: Nest| {
+        let Nest { at, mut loops, leaf, schedule: () } = nest;
+        let schedule = match &leaf {
+            Leaf::Fill => fill(&loops, dst.block_bytes),
+            Leaf::Pack(parts) => tiles::schedule(&loops, parts, src, dst, streams),
+            Leaf::Element if streams && direct::applies(&loops, src, op) => direct::schedule(&mut loops, dst),
+            Leaf::Element => {
+                let (schedule, segment) = assembled::schedule(&loops, src, dst, op);
+                // Segments under one cache line gain nothing from assembly.
+                if streams && segment >= LINE as i64 {
+                    schedule
+                } else {
+                    assembled::cached(&loops, src, schedule)
+                }
+            }
+        };
+        Nest { at, loops, leaf, schedule }
+    };
+    nests.into_iter().map(scheduled).collect()
+}
+
+/// A fill is runs of bytes: the innermost loop is the run, the next one the rows of a call.
+fn fill(loops: &[Loop], block_bytes: usize) -> Schedule {
+    let mut schedule = Schedule::new(loops);
+    let Some(last) = loops.len().checked_sub(1) else { return schedule };
+    if loops[last].step[4] == block_bytes as i64 {
+        schedule.cols = Some(last);
+        schedule.rows = last.checked_sub(1).filter(|&r| loops[r].step[3] == 0);
+    }
+    for i in [schedule.rows, schedule.cols].into_iter().flatten() {
+        schedule.blocks[i] = loops[i].n;
+    }
+    schedule
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::{Descriptor, Placement, Tensor};
+    use crate::plan::{Options, Plan, Store};
+    use crate::{DType, Layout};
+
+    fn plan(shape: &[u64], dtype: DType, from: &str, to: &str, store: Store) -> Plan {
+        let tensor = Tensor { shape: shape.to_vec(), dtype };
+        let layout = |text: &str| -> Layout {
+            let descriptor: Descriptor = text.parse().unwrap();
+            descriptor.layout(&tensor, &Placement::default()).unwrap()
+        };
+        Plan::compile(&layout(from), &layout(to), &Options::default().with_store(store)).unwrap()
+    }
+
+    #[test]
+    fn a_copy_in_the_caches_is_one_call() {
+        let plan =
+            plan(&[6, 8], DType::F32, "memref<6x8xf32>", "memref<6x8xf32, strided<[8, 1]>>", Store::Cached);
+        let nest = &plan.nests[0];
+        assert_eq!(nest.loops.len(), 1);
+        assert_eq!(nest.schedule.blocks, [48]);
+        assert_eq!((nest.schedule.rows, nest.schedule.cols), (None, Some(0)));
+        assert!(!nest.schedule.assembled);
+    }
+
+    #[test]
+    fn rows_of_faces_go_directly_and_in_pairs_of_lines() {
+        let tiles = "ttnn(dtype=bfloat16, layout=TILE)";
+        let plan = plan(&[64, 4096], DType::Bf16, "memref<64x4096xbf16>", tiles, Store::Streamed);
+        let nest = &plan.nests[0];
+        // The innermost loop is a row of a face; the one around it makes 128 bytes of the destination.
+        let run = nest.loops.last().unwrap();
+        assert_eq!((run.n, run.step[1], run.step[4]), (16, 2, 2));
+        assert!(!nest.schedule.assembled && nest.schedule.cols == Some(nest.loops.len() - 1));
+    }
+
+    #[test]
+    fn a_transpose_is_assembled_line_by_line_of_its_source() {
+        let to = "memref<512x64xbf16, strided<[1, 512]>>";
+        let plan = plan(&[512, 64], DType::Bf16, "memref<512x64xbf16>", to, Store::Streamed);
+        let schedule = &plan.nests[0].schedule;
+        assert!(schedule.assembled);
+        assert_eq!((schedule.segment, schedule.overlap), (1, 0));
+        // 32 elements are a line of the source; 256 are 512 bytes of the destination.
+        assert_eq!(schedule.blocks, [32, 256]);
+        assert_eq!(schedule.packed, [512, 2]);
+    }
+
+    #[test]
+    fn ragged_rows_of_a_transpose_overlap_by_a_line() {
+        let to = "memref<601x64xbf16, strided<[1, 601]>>";
+        let plan = plan(&[601, 64], DType::Bf16, "memref<601x64xbf16>", to, Store::Streamed);
+        let schedule = &plan.nests[0].schedule;
+        assert_eq!((schedule.overlap, schedule.blocks[1]), (32, 256 - 32));
+    }
+
+    #[test]
+    fn whole_tiles_are_packed_in_place_and_in_rows() {
+        let to = "ttnn(dtype=bfloat8_b, layout=TILE)";
+        let plan = plan(&[64, 128], DType::F32, "memref<64x128xf32>", to, Store::Cached);
+        let nest = &plan.nests[0];
+        let tile = nest.schedule.in_place.unwrap();
+        assert_eq!((tile.rows, tile.cols, tile.src_row, tile.src_col), (32, 32, 512, 4));
+        assert_eq!(nest.schedule.tiles, Some(nest.loops.len() - 1));
+    }
+
+    #[test]
+    fn a_fill_is_rows_of_runs() {
+        let loops = [(3, 100), (5, 2)].map(|(n, bytes)| Loop { n, step: [0, 0, 0, 0, bytes, 0] });
+        let schedule = fill(&loops, 2);
+        assert_eq!((schedule.rows, schedule.cols), (Some(0), Some(1)));
+        assert_eq!(schedule.blocks, [3, 5]);
+        // Elements that do not follow one another are no run.
+        let schedule = fill(&loops[..1], 2);
+        assert_eq!((schedule.rows, schedule.cols, schedule.blocks), (None, None, vec![1]));
+    }
+}

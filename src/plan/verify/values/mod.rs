@@ -1,0 +1,203 @@
+//! V5: every element comes from where the two layouts say.
+//!
+//! Along the loops of a nest both addresses are *affine*: a first value and a step for each loop. [`sides`] finds the
+//! logical index of an address of the destination, and follows affine indices forward through a layout. Where the index,
+//! found at the first iteration and one step along each loop, leads forward to the addresses that the nest states, on
+//! both sides, the nest is right in all of its iterations: what was found backward need not be trusted.
+
+mod affine;
+mod sides;
+
+use affine::{Affine, Break};
+use sides::{Destination, Joint, Source};
+
+use super::refuse;
+use crate::error::Result;
+use crate::layout::Layout;
+use crate::layout::axis::Addr;
+use crate::plan::ir::{AddressPair, Leaf, ScheduledNest, dst, src};
+
+/// Parts into which one nest may break before it is sampled.
+pub(super) const MAX_BOXES: usize = 1 << 12;
+
+/// Iterations inside of a nest that are looked at where it is sampled, besides the ends of its loops.
+const SAMPLES: u64 = 64;
+
+/// V5; how many nests were sampled.
+pub(super) fn belong(nests: &[ScheduledNest], source: &Layout, destination: &Layout) -> Result<usize> {
+    let needed = u128::from(destination.elements()) * u128::from(destination.copies());
+    let mut moved = 0_u128;
+    let mut sampled = 0;
+    let mut proof = Proof::new(source, destination);
+    for nest in nests {
+        for moves in Moves::of(nest) {
+            moved = moved.saturating_add(moves.iterations());
+            sampled += usize::from(!proof.holds(&moves)?);
+        }
+    }
+    if moved != needed {
+        return Err(refuse("V5", format!("{moved} elements are moved of {needed}")));
+    }
+    Ok(sampled)
+}
+
+/// Elements that move: those of a nest, or of one part of the tiles of a nest.
+#[derive(Debug, Clone)]
+struct Moves {
+    at: AddressPair,
+    /// Iterations and step of each loop.
+    loops: Vec<(u64, AddressPair)>,
+}
+
+impl Moves {
+    fn of(nest: &ScheduledNest) -> Vec<Moves> {
+        let pair = |from: Addr, to: Addr| [from[0], from[1], from[2], to[0], to[1], to[2]];
+        match &nest.leaf {
+            Leaf::Fill => Vec::new(),
+            Leaf::Element => {
+                vec![Moves { at: nest.at, loops: nest.loops.iter().map(|l| (l.n, l.step)).collect() }]
+            }
+            Leaf::Pack(parts) => {
+                let [unit, byte, _] = dst(nest.at);
+                let moves = |part: &crate::plan::ir::Gather| {
+                    let outer =
+                        nest.loops.iter().zip(&part.moves).map(|(l, &from)| (l.n, pair(from, l.dst())));
+                    let inner = part.loops.iter().map(|l| (l.n, l.step));
+                    Moves { at: pair(part.src, [unit, byte, part.slot]), loops: outer.chain(inner).collect() }
+                };
+                parts.iter().map(moves).collect()
+            }
+        }
+    }
+
+    fn iterations(&self) -> u128 {
+        self.loops.iter().fold(1, |n: u128, l| n.saturating_mul(l.0.into()))
+    }
+
+    /// The same moves as parts of which none passes iteration `k` of loop `i`. Breaks that come again are loops of their
+    /// own: a loop of 12 iterations that breaks at the fourth becomes three times four.
+    fn split(mut self, Break { which: i, at: k }: Break) -> Vec<Moves> {
+        let (n, step) = self.loops[i];
+        let again = if k > 1 { n / k } else { 1 };
+        let mut rest = self.clone();
+        rest.loops[i].0 = n - again * k;
+        rest.at = self.reached(|j| if i == j { again * k } else { 0 });
+        self.loops[i].0 = k;
+        if again > 1 {
+            self.loops.push((again, step.map(|s| s * k as i64)));
+        }
+        if rest.loops[i].0 > 0 { vec![self, rest] } else { vec![self] }
+    }
+
+    /// The addresses of one iteration.
+    fn reached(&self, iteration: impl Fn(usize) -> u64) -> AddressPair {
+        let mut at = self.at;
+        for (i, (_, step)) in self.loops.iter().enumerate() {
+            let k = iteration(i) as i64;
+            at.iter_mut().zip(step).for_each(|(at, step)| *at += step * k);
+        }
+        at
+    }
+
+    /// The ends of all loops, alone and together, and some iterations inside.
+    fn samples(&self) -> impl Iterator<Item = Moves> {
+        let count = self.loops.len();
+        let last = |i: usize| self.loops[i].0 - 1;
+        let ends = (0..=count).map(move |end| self.reached(|i| if i == end { last(i) } else { 0 }));
+        let far = std::iter::once(self.reached(last));
+        let inside = (1..=SAMPLES).map(move |k| {
+            let mixed = |i: usize| k.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(7 * i as u32);
+            self.reached(|i| mixed(i) % self.loops[i].0)
+        });
+        ends.chain(far).chain(inside).map(|at| Moves { at, loops: Vec::new() })
+    }
+}
+
+/// The proof of V5 for one pair of layouts.
+struct Proof<'a> {
+    source: Source<'a>,
+    destination: Destination<'a>,
+    joint: Joint,
+}
+
+impl<'a> Proof<'a> {
+    fn new(source: &'a Layout, destination: &'a Layout) -> Proof<'a> {
+        let joint = Joint::new(source, destination);
+        Proof { source: Source::new(source), destination: Destination::new(destination), joint }
+    }
+
+    /// Whether moves were proved exactly; if not, they were sampled. An error where one of them is wrong.
+    fn holds(&mut self, moves: &Moves) -> Result<bool> {
+        let Some(broken) = self.check(moves)? else { return Ok(true) };
+        let mut open = moves.clone().split(broken);
+        let mut seen = 1;
+        while let Some(part) = open.pop() {
+            seen += 1;
+            if seen > MAX_BOXES {
+                for point in moves.samples() {
+                    self.check(&point)?;
+                }
+                return Ok(false);
+            }
+            if let Some(broken) = self.check(&part)? {
+                open.extend(part.split(broken));
+            }
+        }
+        Ok(true)
+    }
+
+    /// Checks moves in all of their iterations at once, or says where they break into parts that can be.
+    fn check(&mut self, moves: &Moves) -> Result<Option<Break>> {
+        let wrong = |what: &str| refuse("V5", format!("{what}: {moves:?}"));
+        let counts: Vec<u64> = moves.loops.iter().map(|l| l.0).collect();
+        let stated = |linear: &dyn Fn(Addr) -> i64, half: fn(AddressPair) -> Addr| {
+            let pick = |at: AddressPair| (linear(half(at)), half(at)[2]);
+            (pick(moves.at), moves.loops.iter().map(|&(_, step)| pick(step)).collect::<Vec<_>>())
+        };
+        let to = self.destination.layout;
+        let (at, steps) = stated(&|a| to.linear(a), dst);
+        let Some(index) = self.destination.index(at, &counts, &steps) else {
+            return Err(wrong("an element is written where none belongs"));
+        };
+        // A break in front of the first iteration is no break: there is no such element.
+        let breaks = |broken: Break| match broken.at {
+            0 => Err(wrong("an index lies outside of the tensor")),
+            _ => Ok(Some(broken)),
+        };
+        let there = match self.destination.follow(&index, &counts) {
+            Ok(there) => there,
+            Err(broken) => return breaks(broken),
+        };
+        if !there.is(at, &steps, &counts, self.destination.has_slots()) {
+            return Err(wrong("an element is written where none belongs"));
+        }
+        let from = self.source.layout;
+        let (at, steps) = stated(&|a| from.linear(a), src);
+        let here =
+            match self.joint.source_index(&index, &counts).and_then(|i| self.source.follow(&i, &counts)) {
+                Ok(here) => here,
+                Err(broken) => return breaks(broken),
+            };
+        if !here.is(at, &steps, &counts, self.source.has_slots()) {
+            return Err(wrong("another element is read"));
+        }
+        Ok(None)
+    }
+}
+
+/// An affine address: bytes through all units in order, and the slot.
+struct Address {
+    bytes: Affine,
+    slot: Affine,
+}
+
+impl Address {
+    /// Whether it is this one in every iteration.
+    fn is(&self, at: (i64, i64), steps: &[(i64, i64)], counts: &[u64], slots: bool) -> bool {
+        let alike = |affine: &Affine, pick: fn((i64, i64)) -> i64| {
+            let mut loops = affine.steps.iter().zip(steps).zip(counts);
+            affine.at == pick(at) && loops.all(|((&own, &other), &n)| n == 1 || own == pick(other))
+        };
+        alike(&self.bytes, |a| a.0) && (!slots || alike(&self.slot, |a| a.1))
+    }
+}

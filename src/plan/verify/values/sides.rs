@@ -1,0 +1,275 @@
+//! The two layouts of V5: back from an address to the index, and forward from affine indices to affine addresses.
+
+use super::Address;
+use super::affine::{Affine, Break, follow};
+use crate::layout::Layout;
+use crate::layout::inverse::Inverse;
+use crate::layout::piecewise::Piecewise;
+
+/// One digit of an address: `n` values, and how far one more value goes.
+#[derive(Debug, Clone, Copy)]
+struct Digit {
+    n: i64,
+    bytes: i64,
+    slot: i64,
+}
+
+/// An axis as its family states it.
+struct Axis<'a> {
+    places: &'a Piecewise<1>,
+    first: i64,
+    /// The digits of a cell, outermost first; joined where one goes on where another ends.
+    digits: Vec<Digit>,
+}
+
+impl Axis<'_> {
+    fn all(layout: &Layout) -> Vec<Axis<'_>> {
+        let mut all = Vec::with_capacity(layout.axes.len());
+        for axis in &layout.axes {
+            let mut digits: Vec<Digit> = Vec::with_capacity(axis.cells.len());
+            for level in axis.cells.iter().filter(|l| l.n != 1) {
+                let digit =
+                    Digit { n: level.n as i64, bytes: layout.linear(level.step), slot: level.step[2] };
+                let goes_on = |outer: &Digit| {
+                    (outer.bytes, outer.slot) == (digit.bytes * digit.n, digit.slot * digit.n)
+                };
+                match digits.last_mut() {
+                    Some(outer) if goes_on(outer) => *outer = Digit { n: outer.n * digit.n, ..digit },
+                    _ => digits.push(digit),
+                }
+            }
+            all.push(Axis { places: &axis.places, first: axis.first, digits });
+        }
+        all
+    }
+
+    /// Adds the address of an affine coordinate.
+    fn follow(&self, coordinate: &Affine, counts: &[u64], to: &mut Address) -> Result<(), Break> {
+        let mut cell = follow(self.places, coordinate.clone(), counts)?;
+        cell.at += self.first;
+        let mut weight: i64 = self.digits.iter().map(|d| d.n).product();
+        for digit in &self.digits {
+            weight /= digit.n;
+            let (value, rest) = cell.divide(weight, counts)?;
+            to.bytes.add(&value, digit.bytes);
+            to.slot.add(&value, digit.slot);
+            cell = rest;
+        }
+        Ok(())
+    }
+}
+
+/// The sum of the addresses of all axes.
+fn address(
+    layout: &Layout,
+    axes: &[Axis<'_>],
+    coordinates: &[Affine],
+    counts: &[u64],
+) -> Result<Address, Break> {
+    let mut to = Address { bytes: Affine::zero(counts.len()), slot: Affine::zero(counts.len()) };
+    to.bytes.at = layout.offset;
+    for (axis, coordinate) in axes.iter().zip(coordinates) {
+        axis.follow(coordinate, counts, &mut to)?;
+    }
+    Ok(to)
+}
+
+/// Where elements are read.
+pub(super) struct Source<'a> {
+    pub(super) layout: &'a Layout,
+    axes: Vec<Axis<'a>>,
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn new(layout: &'a Layout) -> Source<'a> {
+        Source { layout, axes: Axis::all(layout) }
+    }
+
+    pub(super) fn has_slots(&self) -> bool {
+        matches!(self.layout.format(), crate::dtype::Format::Block(_))
+    }
+
+    /// The addresses of affine coordinates, one for each axis.
+    pub(super) fn follow(&self, coordinates: &[Affine], counts: &[u64]) -> Result<Address, Break> {
+        address(self.layout, &self.axes, coordinates, counts)
+    }
+}
+
+/// What a digit of a destination's address counts.
+#[derive(Debug, Clone, Copy)]
+enum Counts {
+    /// So many cells of an axis.
+    Cells(usize, i64),
+    /// One replica after the other.
+    Replica(usize),
+}
+
+/// Where elements are written.
+pub(super) struct Destination<'a> {
+    pub(super) layout: &'a Layout,
+    axes: Vec<Axis<'a>>,
+    inverses: Vec<Inverse>,
+    /// The digits that move bytes, and those that move slots, each from the greatest step to the least.
+    bytes: Vec<(Digit, Counts)>,
+    slots: Vec<(Digit, Counts)>,
+}
+
+/// What an address of the destination belongs to: affine coordinates, one for each axis, and replicas.
+pub(super) struct Index {
+    coordinates: Vec<Affine>,
+    replicas: Vec<Affine>,
+}
+
+impl<'a> Destination<'a> {
+    pub(super) fn new(layout: &'a Layout) -> Destination<'a> {
+        let mut bytes = Vec::new();
+        for (i, axis) in layout.axes.iter().enumerate() {
+            let mut weight: i64 = axis.cells.iter().map(|l| l.n as i64).product();
+            for level in &axis.cells {
+                weight /= level.n as i64;
+                let (bytes_step, slot) = (layout.linear(level.step), level.step[2]);
+                let digit = Digit { n: level.n as i64, bytes: bytes_step, slot };
+                bytes.push((digit, Counts::Cells(i, weight)));
+            }
+        }
+        for (i, replica) in layout.replicas.iter().enumerate() {
+            let digit = Digit { n: replica.n as i64, bytes: layout.linear(replica.step), slot: 0 };
+            bytes.push((digit, Counts::Replica(i)));
+        }
+        bytes.retain(|(d, _)| d.n > 1);
+        let (mut slots, mut bytes): (Vec<_>, Vec<_>) = bytes.into_iter().partition(|(d, _)| d.slot != 0);
+        bytes.sort_by_key(|(d, _)| std::cmp::Reverse(d.bytes));
+        slots.sort_by_key(|(d, _)| std::cmp::Reverse(d.slot));
+        let inverses = layout.axes.iter().map(|axis| axis.inverse()).collect();
+        Destination { layout, axes: Axis::all(layout), inverses, bytes, slots }
+    }
+
+    pub(super) fn has_slots(&self) -> bool {
+        matches!(self.layout.format(), crate::dtype::Format::Block(_))
+    }
+
+    /// The index at an address, bytes and slot, and one step along each loop; none where no element lies there. Between
+    /// these points it is a guess, which [`Destination::follow`] confirms.
+    pub(super) fn index(&self, at: (i64, i64), counts: &[u64], steps: &[(i64, i64)]) -> Option<Index> {
+        let (axes, replicas) = (self.axes.len(), self.layout.replicas.len());
+        let mut here = vec![0; axes + replicas];
+        self.cells(at, &mut here)?;
+        let coordinate = |axis: usize, cell: i64| -> Option<i64> {
+            i64::try_from(self.inverses[axis].coordinate(cell - self.axes[axis].first)?).ok()
+        };
+        let mut found: Vec<Affine> = vec![Affine::zero(counts.len()); axes + replicas];
+        for (i, affine) in found.iter_mut().enumerate() {
+            affine.at = if i < axes { coordinate(i, here[i])? } else { here[i] };
+        }
+        let mut there = vec![0; axes + replicas];
+        for (k, (&step, _)) in steps.iter().zip(counts).enumerate().filter(|(_, (_, n))| **n > 1) {
+            there.fill(0);
+            self.cells((at.0.checked_add(step.0)?, at.1.checked_add(step.1)?), &mut there)?;
+            for (i, affine) in found.iter_mut().enumerate().filter(|&(i, _)| there[i] != here[i]) {
+                affine.steps[k] = if i < axes { coordinate(i, there[i])? } else { there[i] } - affine.at;
+            }
+        }
+        let replicas = found.split_off(axes);
+        Some(Index { coordinates: found, replicas })
+    }
+
+    /// The cells of all axes, and the replicas, at an address.
+    fn cells(&self, (bytes, slot): (i64, i64), out: &mut [i64]) -> Option<()> {
+        let mut put = |counts: Counts, value: i64| match counts {
+            Counts::Cells(axis, weight) => out[axis] += value * weight,
+            Counts::Replica(i) => out[self.axes.len() + i] = value,
+        };
+        let (mut rest, mut slot) = (bytes.checked_sub(self.layout.offset)?, slot);
+        if rest < 0 || slot < 0 {
+            return None;
+        }
+        for &(digit, counts) in &self.bytes {
+            let value = (rest / digit.bytes).min(digit.n - 1);
+            rest -= value * digit.bytes;
+            put(counts, value);
+        }
+        for &(digit, counts) in &self.slots {
+            let value = (slot / digit.slot).min(digit.n - 1);
+            slot -= value * digit.slot;
+            put(counts, value);
+        }
+        (rest == 0 && (slot == 0 || !self.has_slots())).then_some(())
+    }
+
+    /// The addresses of an index.
+    pub(super) fn follow(&self, index: &Index, counts: &[u64]) -> Result<Address, Break> {
+        let mut to = address(self.layout, &self.axes, &index.coordinates, counts)?;
+        for (value, replica) in index.replicas.iter().zip(&self.layout.replicas) {
+            if let Some(broken) = value.leaves(counts, 0, replica.n as i64) {
+                return Err(broken);
+            }
+            to.bytes.add(value, self.layout.linear(replica.step));
+        }
+        Ok(to)
+    }
+}
+
+/// A run of dimensions that follow one another in an axis of either layout.
+struct Dims {
+    /// How many indices it has.
+    size: i64,
+    /// The axis of the source, and how many coordinates of it one index is.
+    axis: usize,
+    weight: i64,
+}
+
+/// The dimensions that the axes of both layouts share: from coordinates of the destination to those of the source.
+pub(super) struct Joint {
+    /// For each axis of the destination, outermost first.
+    dims: Vec<Vec<Dims>>,
+    /// How many axes the source has.
+    axes: usize,
+}
+
+impl Joint {
+    pub(super) fn new(source: &Layout, destination: &Layout) -> Joint {
+        let shape = source.shape();
+        let wide = |dims: &[usize]| dims.iter().copied().filter(|&d| shape[d] > 1).collect::<Vec<_>>();
+        // Of each dimension: axis of the source, what it weighs there, and the dimension behind it.
+        let mut places = vec![(0, 0, None); shape.len()];
+        for (axis, own) in source.axes.iter().enumerate() {
+            let (mut weight, mut behind) = (1, None);
+            for &d in wide(&own.dims).iter().rev() {
+                places[d] = (axis, weight, behind);
+                (weight, behind) = (weight * shape[d] as i64, Some(d));
+            }
+        }
+        let dims = destination.axes.iter().map(|axis| {
+            let mut out: Vec<Dims> = Vec::new();
+            let mut last: Option<usize> = None;
+            for d in wide(&axis.dims) {
+                let (axis, weight, _) = places[d];
+                let size = shape[d] as i64;
+                match (out.last_mut(), last) {
+                    (Some(outer), Some(last)) if places[last].2 == Some(d) => {
+                        *outer = Dims { size: outer.size * size, axis, weight };
+                    }
+                    _ => out.push(Dims { size, axis, weight }),
+                }
+                last = Some(d);
+            }
+            out
+        });
+        Joint { dims: dims.collect(), axes: source.axes.len() }
+    }
+
+    /// The coordinates of the source, one for each axis.
+    pub(super) fn source_index(&self, index: &Index, counts: &[u64]) -> Result<Vec<Affine>, Break> {
+        let mut out = vec![Affine::zero(counts.len()); self.axes];
+        for (dims, coordinate) in self.dims.iter().zip(&index.coordinates) {
+            let mut rest = coordinate.clone();
+            for (k, part) in dims.iter().enumerate() {
+                let inside: i64 = dims[k + 1..].iter().map(|d| d.size).product();
+                let (value, inner) = rest.divide(inside, counts)?;
+                out[part.axis].add(&value, part.weight);
+                rest = inner;
+            }
+        }
+        Ok(out)
+    }
+}

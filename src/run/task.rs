@@ -1,0 +1,152 @@
+//! A task: one range of the destination that is written alone, nest by nest and block by block.
+
+use kernels::Destination;
+
+use super::assembly::{Assembly, Block};
+use super::clip::{Chunk, View, advance, clip, linear};
+use super::elements::{Calls, Scratch};
+use crate::plan::ir::{Leaf, MAX_LOOPS, ScheduledNest};
+use crate::plan::{OutOfRange, Plan};
+
+/// One range of the destination that is written alone.
+pub(super) struct Task<'a, 'd> {
+    pub(super) plan: &'a Plan,
+    pub(super) source: &'a [u8],
+    /// The byte of the source at which `source` begins.
+    pub(super) source_begin: i64,
+    pub(super) out: &'a mut Destination<'d>,
+    /// What is assembled before it is written.
+    pub(super) block: Option<Block>,
+    pub(super) scratch: Scratch,
+}
+
+impl<'a, 'd> Task<'a, 'd> {
+    pub(super) fn new(
+        plan: &'a Plan,
+        source: &'a [u8],
+        source_begin: usize,
+        out: &'a mut Destination<'d>,
+    ) -> Task<'a, 'd> {
+        let source_begin = source_begin as i64;
+        Task { plan, source, source_begin, out, block: None, scratch: Scratch::default() }
+    }
+
+    /// Writes all of `out`, which is the chunk; the first value that its destination cannot hold.
+    pub(super) fn run(mut self, chunk: Chunk) -> Option<OutOfRange> {
+        let plan = self.plan;
+        for stretch in chunk.stretches(&plan.dst.space) {
+            let at = stretch.at - chunk.begin();
+            let base = stretch.lo - at as i64;
+            for nest in plan.nests.iter() {
+                let range = (stretch.lo, stretch.hi);
+                clip(plan, nest, range, &mut |nest, view| self.rectangle(nest, view, base));
+            }
+            if stretch.gap > 0 {
+                let to = at + (stretch.hi - stretch.lo) as usize;
+                plan.kernels.fill(&[0], self.out.bytes(), to, 1, 0, stretch.gap);
+            }
+        }
+        self.scratch.out_of_range
+    }
+
+    /// Runs all iterations of a view, block by block; `base` is where `out` begins, counted through all units.
+    fn rectangle(&mut self, nest: &ScheduledNest, view: &View, base: i64) {
+        let (plan, schedule, count) = (self.plan, &nest.schedule, nest.loops.len());
+        let blocks = &schedule.blocks;
+        let mut done = [0_u64; MAX_LOOPS];
+        let mut size = [1_u64; MAX_LOOPS];
+        let mut at = view.at;
+        // Bytes of an address are counted from where its unit begins, so this moves all of them.
+        at[1] -= self.source_begin;
+        let mut calls: Option<Calls<'_>> = None;
+        let mut assembly: Option<Assembly<'_>> = None;
+        loop {
+            for i in 0..count {
+                size[i] = blocks[i].min(view.n[i] - done[i]);
+            }
+            let to = (linear(plan, at) - base) as usize;
+            match &nest.leaf {
+                Leaf::Element if schedule.assembled => {
+                    let (first, left) = match schedule.overlap {
+                        0 => (true, 0),
+                        _ => {
+                            let (i, overlap) = (schedule.segment, schedule.overlap);
+                            (done[i] == 0, (view.n[i] - done[i] - size[i]).min(overlap))
+                        }
+                    };
+                    let assembly = match &mut assembly {
+                        Some(assembly) if assembly.suits(&size, left) => assembly,
+                        other => other.insert(Assembly::new(plan, nest, size, left)),
+                    };
+                    let block = self.block.get_or_insert_with(Block::zero);
+                    assembly.run(self.source, &mut self.scratch, block, at, first, self.out, to);
+                }
+                Leaf::Element => {
+                    let calls = match &mut calls {
+                        Some(calls) if calls.size() == &size => calls,
+                        other => other.insert(Calls::new(plan, nest, size)),
+                    };
+                    calls.run(self.source, &mut self.scratch, at, self.out, to);
+                }
+                Leaf::Fill => self.fill(nest, &size, to),
+                Leaf::Pack(parts) => {
+                    let first = std::array::from_fn(|i| view.first[i] + done[i]);
+                    self.pack(nest, parts, &first, &size, to);
+                }
+            }
+            let more = schedule.order.iter().rev().any(|&i| {
+                if view.n[i] <= blocks[i] {
+                    return false;
+                }
+                done[i] += blocks[i];
+                if done[i] < view.n[i] {
+                    at = advance(at, nest.loops[i].step, blocks[i] as i64);
+                    return true;
+                }
+                at = advance(at, nest.loops[i].step, blocks[i] as i64 - done[i] as i64);
+                done[i] = 0;
+                false
+            });
+            if !more {
+                return;
+            }
+        }
+    }
+
+    fn fill(&mut self, nest: &ScheduledNest, size: &[u64; MAX_LOOPS], to: usize) {
+        let len = nest.schedule.cols.map_or(1, |c| size[c] as usize) * self.plan.dst.block_bytes;
+        let rows = nest.schedule.rows.map_or(1, |r| size[r] as usize);
+        let step = nest.schedule.rows.map_or(0, |r| linear(self.plan, nest.loops[r].step) as isize);
+        self.plan.kernels.fill(&self.plan.fill, self.out.bytes(), to, rows, step, len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::{Descriptor, Placement, Tensor};
+    use crate::run::destination::writable;
+    use crate::{DType, Options, Plan};
+
+    #[test]
+    fn a_task_writes_its_elements_and_the_zeros_behind_them() {
+        let tensor = Tensor { shape: vec![3, 5], dtype: DType::U8 };
+        let layout = |text: &str| {
+            let descriptor: Descriptor = text.parse().unwrap();
+            descriptor.layout(&tensor, &Placement::default()).unwrap()
+        };
+        // Pages of 5 bytes, each on 32 bytes of its own.
+        let pages = "ttnn(dtype=uint8, layout=ROW_MAJOR, memory=INTERLEAVED, banks=1, alignment=32)";
+        let plan = Plan::compile(&layout("memref<3x5xui8>"), &layout(pages), &Options::default()).unwrap();
+        let source: Vec<u8> = (1..=15).collect();
+        let mut out = [0xFF; 64];
+        let chunk = Chunk::new(&plan, &(32..96)).unwrap();
+        assert_eq!(
+            Task::new(&plan, &source, 0, &mut Destination::cached(writable(&mut out))).run(chunk),
+            None
+        );
+        assert_eq!(out[..5], [6, 7, 8, 9, 10]);
+        assert_eq!(out[32..37], [11, 12, 13, 14, 15]);
+        assert!(out[5..32].iter().chain(&out[37..]).all(|&byte| byte == 0));
+    }
+}
