@@ -145,6 +145,20 @@ pub enum Error {
         /// The error of the system, where there was one.
         source: Option<SystemError>,
     },
+    /// Staging that was cancelled, ran out of time, or was let down by its sink or its threads.
+    #[error(
+        "staging stopped: {what} ({submitted} slots submitted, {completed} completed, {in_flight} still in flight)"
+    )]
+    Staging {
+        /// Why it stopped.
+        what: String,
+        /// Slots handed to the sink.
+        submitted: u64,
+        /// Slots that came back.
+        completed: u64,
+        /// Slots that did not come back in time; the sink still owns them.
+        in_flight: u64,
+    },
 }
 
 impl Error {
@@ -163,6 +177,7 @@ impl Error {
             Error::Isa { .. } => 10,
             Error::Unverified { .. } => 11,
             Error::Io { .. } => 12,
+            Error::Staging { .. } => 13,
         }
     }
 

@@ -7,6 +7,7 @@
 mod border;
 mod executor;
 mod request;
+mod stager;
 mod tensorbin;
 mod types;
 
@@ -20,6 +21,7 @@ use tilewright::family::loops::Dci;
 use tilewright::layout::{Layout, Owner};
 use tilewright::{Error, Plan};
 
+pub use stager::*;
 pub use tensorbin::*;
 pub use types::*;
 
@@ -124,6 +126,7 @@ pub extern "C" fn tw_status_name(status: tw_status) -> *const c_char {
         TW_ISA => c"TW_ISA",
         TW_UNVERIFIED => c"TW_UNVERIFIED",
         TW_IO => c"TW_IO",
+        TW_STAGING => c"TW_STAGING",
         TW_NULL => c"TW_NULL",
         TW_MISALIGNED => c"TW_MISALIGNED",
         TW_STRUCT_SIZE => c"TW_STRUCT_SIZE",

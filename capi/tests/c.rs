@@ -96,6 +96,11 @@ fn tensor_files_are_written_and_read() {
 }
 
 #[test]
+fn stagers_stage() {
+    check("tests/stager.c", Link::Static);
+}
+
+#[test]
 fn the_wrapper_wraps() {
     check("tests/wrapper.cpp", Link::Static);
 }

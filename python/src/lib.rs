@@ -8,6 +8,7 @@ mod error;
 mod layout;
 mod memory;
 mod plan;
+mod stage;
 mod tensorbin;
 mod threads;
 
@@ -40,5 +41,6 @@ fn _tilewright(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<plan::Plan>()?;
     module.add_class::<tensorbin::TensorBin>()?;
     module.add_function(wrap_pyfunction!(main, module)?)?;
+    module.add_function(wrap_pyfunction!(stage::stage, module)?)?;
     module.add_function(wrap_pyfunction!(describe, module)?)
 }

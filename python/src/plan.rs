@@ -166,7 +166,9 @@ impl Plan {
         if !self.from_host {
             return Err(value("source", "a layout", "a host array"));
         }
-        Dci::from_layout(&self.destination, &Memref::of(&self.tensor)).map(|dci| dci.to_string()).map_err(exception)
+        Dci::from_layout(&self.destination, &Memref::of(&self.tensor))
+            .map(|dci| dci.to_string())
+            .map_err(exception)
     }
 
     /// Facts about the destination and the plan by their names in the command line's JSON.
@@ -284,7 +286,7 @@ impl Plan {
     }
 
     /// The plan that reads an array: as the tensor, with whatever strides, or as the raw bytes of the source's buffers.
-    fn plan_for(&self, py: Python<'_>, x: &Memory<'_>) -> PyResult<Arc<tilewright::Plan>> {
+    pub(crate) fn plan_for(&self, py: Python<'_>, x: &Memory<'_>) -> PyResult<Arc<tilewright::Plan>> {
         let Tensor { shape, dtype } = &self.tensor;
         if self.from_host && x.shape() == shape && x.element().carries(*dtype) {
             let strides = x.strides().ok_or_else(|| {

@@ -10,7 +10,7 @@ What cannot be done raises `Error`, a `ValueError` that says what was given and 
 and numbers beyond 64 bits, raise `TypeError` and `OverflowError`. What an array's own library refuses raises its exception.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from os import PathLike
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ import numpy as np
 
 from ._like import layout_of
 from ._names import is_element, long_name, name_of, numpy_dtype, short_name
-from ._tilewright import Error, Layout, __version__, describe
+from ._tilewright import Error, Layout, __version__, describe, stage
 from ._tilewright import Plan as _Plan
 from ._tilewright import TensorBin as _TensorBin
 
@@ -29,6 +29,8 @@ __all__ = [
     "Owner",
     "Place",
     "Plan",
+    "StageReport",
+    "Stager",
     "__version__",
     "compile",
     "convert",
@@ -165,6 +167,51 @@ class Plan:
     def __repr__(self) -> str:
         shape = "x".join(map(str, self.shape))
         return f"<Plan: {shape} {self.dtype} to {self._plan.info['to']}>"
+
+
+class StageReport(NamedTuple):
+    """What a run of a `Stager` did; times are in seconds."""
+
+    bytes: int
+    slots: int
+    wall: float
+    converting: float
+    in_sink: float
+
+
+class Stager:
+    """A few pieces of memory through which any number of tensors go to a device: the memory that it takes is theirs.
+
+    `slots` is how many there are, of `slot_bytes` each; or the memory itself: writable arrays of equal size, such as pinned
+    tensors, which nothing else uses while a call runs.
+    """
+
+    def __init__(self, slots: int | Sequence[Any] = 3, slot_bytes: int = 32 << 20) -> None:
+        if isinstance(slots, int):
+            if not 1 <= slots <= 64:
+                raise Error(f"slots: given {slots}, needed 1 to 64")
+            slots = [np.empty(slot_bytes, np.uint8) for _ in range(slots)]
+        self._slots = list(slots)
+
+    def run(
+        self,
+        transfers: Iterable[tuple[Plan, Any]],
+        sink: Callable[[int, int, memoryview], object],
+        threads: int | None = None,
+    ) -> StageReport:
+        """Converts each array by its plan, one after another, and calls `sink(index, begin, piece)` with the bytes of the
+        destinations, each byte once and in order: those from `begin` on of transfer `index`.
+
+        `piece` is a view of a slot, which is used again when `sink` returns: what is to stay must be copied. The
+        interpreter is free while chunks are converted. An exception of `sink` ends the run and is raised.
+        """
+        views = [memoryview(slot).cast("B") for slot in self._slots]
+
+        def piece(index: int, begin: int, slot: int, offset: int, length: int) -> None:
+            sink(index, begin, views[slot][offset : offset + length])
+
+        plans = [(plan._plan, x) for plan, x in transfers]
+        return StageReport(*stage(self._slots, plans, piece, threads))
 
 
 class _View:

@@ -1,8 +1,8 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, TypedDict, final, type_check_only
 
-__all__ = ["Error", "Layout", "Plan", "TensorBin", "__version__", "describe", "main"]
+__all__ = ["Error", "Layout", "Plan", "TensorBin", "__version__", "describe", "main", "stage"]
 
 __version__: str
 
@@ -109,3 +109,10 @@ class TensorBin:
 
 def describe(x: Any) -> tuple[list[int], str | None]: ...
 def main(arguments: Sequence[str]) -> int: ...
+
+def stage(
+    slots: Sequence[Any],
+    transfers: Sequence[tuple[Plan, Any]],
+    sink: Callable[[int, int, int, int, int], object],
+    threads: int | None = None,
+) -> tuple[int, int, float, float, float]: ...
