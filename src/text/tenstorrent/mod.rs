@@ -3,6 +3,7 @@
 pub(super) mod attribute;
 pub(super) mod buffer;
 mod device;
+mod mapper_config;
 mod mesh;
 pub(super) mod metal;
 pub(super) mod ttnn;
