@@ -48,7 +48,7 @@ fn large_weights_are_few_nests() {
 #[test]
 fn many_cores_and_ragged_shards_are_proved_in_linear_time() {
     let tensor = Tensor { shape: vec![1, 1], dtype: DType::Bf16 };
-    let memref = Memref::new([1, 1], DType::Bf16);
+    let memref = Memref::of(&tensor);
     let host = memref.to_layout(&tensor, &Placement::default()).unwrap();
     let metal = |cores: u64| {
         format!(

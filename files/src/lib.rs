@@ -88,6 +88,6 @@ pub fn byte_len(shape: &[u64], dtype: DType) -> Result<u64> {
 }
 
 /// [`Error::Io`] of a file called `name` whose content is wrong.
-fn damaged(name: &str, what: impl Into<String>) -> Error {
+pub fn damaged(name: &str, what: impl Into<String>) -> Error {
     Error::file(name, std::io::ErrorKind::InvalidData, what)
 }

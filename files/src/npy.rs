@@ -19,26 +19,49 @@ const HEADER_CAP: usize = 64 << 10;
 /// [`Error::Io`] when the file is damaged, cut short; [`Error::Value`] when its elements are no numbers,
 /// `dtype` does not suit it, or when it holds voids and `dtype` is absent.
 pub fn read<'a>(source: &'a Source<'_>, dtype: Option<DType>) -> Result<HostArray<'a>> {
-    let wrong = |what: String| damaged(source.name(), what);
     let head = source.bytes(0..source.len().min(HEADER_CAP as u64))?;
-    let (header, start) = split(&head).map_err(wrong)?;
+    let Described { tensor, order, data, big_endian } = describe(source.name(), &head, dtype)?;
+    let (needed, there) = (byte_len(&tensor.shape, tensor.dtype)?, source.len() - data);
+    if there < needed {
+        let Tensor { shape, dtype } = &tensor;
+        let what = format!(
+            "the file is cut short: a {shape:?} array of {dtype} needs {needed} bytes, {there} are there"
+        );
+        return Err(damaged(source.name(), what));
+    }
+    let mut bytes = source.bytes(data..data + needed)?;
+    if big_endian {
+        bytes.to_mut().chunks_exact_mut(tensor.dtype.size()).for_each(<[u8]>::reverse);
+    }
+    Ok(HostArray { tensor, order, bytes })
+}
+
+/// What the header of a `.npy` file says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Described {
+    /// Shape and element type.
+    pub tensor: Tensor,
+    /// The order of the elements.
+    pub order: Order,
+    /// The byte of the file at which the elements begin.
+    pub data: u64,
+    /// Whether elements are stored with their most significant byte first.
+    pub big_endian: bool,
+}
+
+/// Reads the header of the file called `name`, of which `head` is the beginning; `dtype` is that of [`read`].
+///
+/// # Errors
+/// As [`read`], but for the length of the file, which is not known here.
+pub fn describe(name: &str, head: &[u8], dtype: Option<DType>) -> Result<Described> {
+    let wrong = |what: String| damaged(name, what);
+    let (header, data) = split(&head[..head.len().min(HEADER_CAP)]).map_err(wrong)?;
     let header = Header::parse(header).map_err(|what| wrong(format!("npy header: {what}")))?;
     let stored = Stored::parse(header.descr)
         .ok_or_else(|| Error::value("npy element type", header.descr, "integers, floats or bool"))?;
     let tensor = Tensor { dtype: stored.read_as(dtype, header.descr)?, shape: header.shape };
     let order = if header.fortran_order { Order::ColumnMajor } else { Order::RowMajor };
-    let (needed, there) = (byte_len(&tensor.shape, tensor.dtype)?, source.len() - start);
-    if there < needed {
-        let Tensor { shape, dtype } = &tensor;
-        return Err(wrong(format!(
-            "the file is cut short: a {shape:?} array of {dtype} needs {needed} bytes, {there} are there"
-        )));
-    }
-    let mut bytes = source.bytes(start..start + needed)?;
-    if stored.big_endian {
-        bytes.to_mut().chunks_exact_mut(tensor.dtype.size()).for_each(<[u8]>::reverse);
-    }
-    Ok(HostArray { tensor, order, bytes })
+    Ok(Described { tensor, order, data, big_endian: stored.big_endian })
 }
 
 /// The header of a `.npy` file of version 1.0, padded so that the elements start at a multiple of 64 bytes.

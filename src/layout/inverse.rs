@@ -97,9 +97,9 @@ impl Node {
         // The iterations that may hold the cell: no more than one where loops nest.
         let inside = bounds(0, rest.iter().map(|l| (l.n, l.step)));
         let (lo, hi) = (at - inside.1 - self.span.1, at - inside.0 - self.span.0);
-        let (first, last) = iterations(outer, (lo.into(), hi.into()));
+        let (first, last) = iterations(outer, (lo, hi));
         (first..=last).find_map(|i| {
-            let inner = self.find_among(rest, at - i as i64 * outer.step)?;
+            let inner = self.find_among(rest, at - i * outer.step)?;
             Some(i as u64 * outer.weight + inner)
         })
     }
@@ -142,15 +142,23 @@ fn sorted(mut parts: Vec<Part>) -> Vec<Part> {
 }
 
 /// The first and last iteration of a loop whose step takes it into `lo..=hi`; none if the last is before the first.
-fn iterations(l: Level, (lo, hi): (i128, i128)) -> (i128, i128) {
-    let step = i128::from(l.step);
-    let (lo, hi) = if step > 0 { (lo, hi) } else { (-hi, -lo) };
-    let step = step.abs();
-    ((lo + step - 1).div_euclid(step).max(0), hi.div_euclid(step).min(i128::from(l.n) - 1))
+fn iterations(l: Level, (lo, hi): (i64, i64)) -> (i64, i64) {
+    let (lo, hi) = if l.step > 0 { (lo, hi) } else { (-hi, -lo) };
+    let step = l.step.abs();
+    ((lo + step - 1).div_euclid(step).max(0), hi.div_euclid(step).min(l.n as i64 - 1))
 }
 
 /// Iterations `i` and `j` of two loops that together lead to `at`: a solution of `i * s + j * t = at` in range.
 fn solve([outer, inner]: [Level; 2], at: i64) -> Option<(u64, u64)> {
+    // Those from which the inner loop can reach the cell.
+    let (down, up) = bounds(0, [(inner.n, inner.step)]);
+    let (first, last) = iterations(outer, (at - up, at - down));
+    if first == last && (at - first * outer.step) % inner.step == 0 {
+        return Some((first as u64, ((at - first * outer.step) / inner.step) as u64));
+    }
+    if first >= last {
+        return None;
+    }
     let (s, t, at) = (i128::from(outer.step), i128::from(inner.step), i128::from(at));
     let g = i128::from(gcd(outer.step.unsigned_abs(), inner.step.unsigned_abs()));
     if at % g != 0 {
@@ -159,11 +167,8 @@ fn solve([outer, inner]: [Level; 2], at: i64) -> Option<(u64, u64)> {
     // The iterations of the outer loop that leave a whole step of the inner one: every `every`-th.
     let every = (t / g).abs();
     let i = (at / g).rem_euclid(every) * inverse((s / g).rem_euclid(every), every) % every;
-    // Those from which the inner loop can reach the cell.
-    let (down, up) = bounds(0, [(inner.n, inner.step)]);
-    let (first, last) = iterations(outer, (at - i128::from(up), at - i128::from(down)));
-    let i = first + (i - first).rem_euclid(every);
-    (i <= last).then_some((i as u64, ((at - i * s) / t) as u64))
+    let i = i128::from(first) + (i - i128::from(first)).rem_euclid(every);
+    (i <= last.into()).then_some((i as u64, ((at - i * s) / t) as u64))
 }
 
 /// The inverse of `a` modulo `m`, which share no divisor: the extended algorithm of Euclid.

@@ -1,0 +1,346 @@
+//! Dense row-major arrays whose bytes are made when they are read.
+//!
+//! What a rule asks for (a part of a tensor, several of them stacked, decoded elements) is an [`Array`] of arrays; nobody
+//! ever holds more of it than the range that is read.
+
+use std::sync::{Arc, OnceLock};
+
+use half::bf16;
+use tilewright::{DType, Error, Result, Tensor};
+
+use crate::model::{Encoding, Entry, Extent};
+use crate::quantised::{BlockType, decode_fp8_row, decode_mxfp4};
+
+/// A dense row-major array, read by ranges.
+pub trait Array: Send + Sync {
+    /// Its shape and element type.
+    fn tensor(&self) -> &Tensor;
+
+    /// Fills `out` with its little-endian bytes from byte `at` on. Both are whole elements, inside of the array.
+    ///
+    /// # Errors
+    /// Where a file cannot be read.
+    fn read(&self, at: u64, out: &mut [u8]) -> Result<()>;
+}
+
+/// Elements that are decoded at once, so that codes and values stay in the first cache.
+const PIECE: u64 = 2048;
+
+/// The array of a tensor of a model, in the type that its encoding decodes to: bf16 for MXFP4 and scaled fp8, as
+/// transformers gives them, f32 for GGUF's blocks.
+///
+/// # Errors
+/// [`Error::Value`] for an encoding that cannot be read.
+pub fn open(entry: &Entry) -> Result<Arc<dyn Array>> {
+    let tensor = |dtype| Tensor { shape: entry.shape.clone(), dtype };
+    let data = entry.data.clone();
+    Ok(match &entry.encoding {
+        Encoding::Plain(dtype) => Arc::new(Plain { tensor: tensor(*dtype), data }),
+        Encoding::Blocks(block) => Arc::new(Blocks { tensor: tensor(DType::F32), data, block: *block }),
+        Encoding::Mxfp4 { scales } => {
+            Arc::new(Mxfp4 { tensor: tensor(DType::Bf16), data, scales: scales.clone() })
+        }
+        Encoding::Fp8Blocks { scales, grid, block, exponents } => Arc::new(Fp8 {
+            tensor: tensor(DType::Bf16),
+            data,
+            scales: scales.clone(),
+            grid: *grid,
+            block: *block,
+            exponents: *exponents,
+            values: OnceLock::new(),
+        }),
+        Encoding::Other(name) => {
+            return Err(Error::value(
+                format!("element type of `{}`", entry.name),
+                name,
+                "a type that is decoded",
+            ));
+        }
+    })
+}
+
+/// Elements as they lie in the file.
+struct Plain {
+    tensor: Tensor,
+    data: Extent,
+}
+
+impl Array for Plain {
+    fn tensor(&self) -> &Tensor {
+        &self.tensor
+    }
+
+    fn read(&self, at: u64, out: &mut [u8]) -> Result<()> {
+        self.data.file.read_at(self.data.start + at, out)
+    }
+}
+
+/// Calls `decode(from, group, values)` for pieces of the elements `first..first + n`, each the whole groups that hold the
+/// piece, and appends the values asked for to `out`; `from` counts groups.
+fn by_groups<T: Copy + Default, const BYTES: usize>(
+    (at, out): (u64, &mut [u8]),
+    group: u64,
+    bytes: impl Fn(T) -> [u8; BYTES],
+    mut decode: impl FnMut(u64, &mut [T]) -> Result<()>,
+) -> Result<()> {
+    let (mut first, mut out) = (at / BYTES as u64, out);
+    let mut values = vec![T::default(); (PIECE + group) as usize];
+    while !out.is_empty() {
+        let skip = first % group;
+        let n = ((out.len() / BYTES) as u64).min(PIECE - skip % PIECE).min(PIECE);
+        let groups = (skip + n).div_ceil(group);
+        let values = &mut values[..(groups * group) as usize];
+        decode(first / group, values)?;
+        let (now, rest) = out.split_at_mut(n as usize * BYTES);
+        let wanted = &values[skip as usize..(skip + n) as usize];
+        for (out, &value) in now.chunks_exact_mut(BYTES).zip(wanted) {
+            out.copy_from_slice(&bytes(value));
+        }
+        (first, out) = (first + n, rest);
+    }
+    Ok(())
+}
+
+/// GGUF's blocks.
+struct Blocks {
+    tensor: Tensor,
+    data: Extent,
+    block: BlockType,
+}
+
+impl Array for Blocks {
+    fn tensor(&self) -> &Tensor {
+        &self.tensor
+    }
+
+    fn read(&self, at: u64, out: &mut [u8]) -> Result<()> {
+        let (elements, size) = (self.block.elements(), self.block.bytes());
+        // The codes of all of it are read at once; they are a fraction of what they decode to.
+        let first = at / 4 / elements as u64;
+        let last = (at + out.len() as u64).div_ceil(4).div_ceil(elements as u64);
+        let mut codes = vec![0; (last - first) as usize * size];
+        self.data.file.read_at(self.data.start + first * size as u64, &mut codes)?;
+        by_groups((at, out), elements as u64, f32::to_le_bytes, |group, values| {
+            let from = (group - first) as usize * size;
+            self.block.decode(&codes[from..][..values.len() / elements * size], values);
+            Ok(())
+        })
+    }
+}
+
+/// Codes of 4 bits with a scale for 32 of them.
+struct Mxfp4 {
+    tensor: Tensor,
+    data: Extent,
+    scales: Extent,
+}
+
+impl Array for Mxfp4 {
+    fn tensor(&self) -> &Tensor {
+        &self.tensor
+    }
+
+    fn read(&self, at: u64, out: &mut [u8]) -> Result<()> {
+        let first = at / 2 / 32;
+        let groups = ((at + out.len() as u64).div_ceil(2).div_ceil(32) - first) as usize;
+        let (mut codes, mut scales) = (vec![0; groups * 16], vec![0; groups]);
+        self.data.file.read_at(self.data.start + first * 16, &mut codes)?;
+        self.scales.file.read_at(self.scales.start + first, &mut scales)?;
+        by_groups((at, out), 32, bf16::to_le_bytes, |group, values| {
+            let (from, n) = ((group - first) as usize, values.len() / 32);
+            decode_mxfp4(&codes[from * 16..][..n * 16], &scales[from..][..n], values);
+            Ok(())
+        })
+    }
+}
+
+/// E4M3 with a scale for each block of each matrix.
+struct Fp8 {
+    tensor: Tensor,
+    data: Extent,
+    scales: Extent,
+    grid: [u64; 2],
+    block: [u64; 2],
+    exponents: bool,
+    /// The scales as f32, read when first needed: one for some 16,384 elements.
+    values: OnceLock<Vec<f32>>,
+}
+
+impl Fp8 {
+    fn scales(&self) -> Result<&[f32]> {
+        if let Some(values) = self.values.get() {
+            return Ok(values);
+        }
+        let mut bytes = vec![0; self.scales.bytes as usize];
+        self.scales.file.read_at(self.scales.start, &mut bytes)?;
+        let values = if self.exponents {
+            bytes.iter().map(|&b| crate::quantised::power_of_two(b)).collect()
+        } else {
+            bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+        };
+        Ok(self.values.get_or_init(|| values))
+    }
+}
+
+impl Array for Fp8 {
+    fn tensor(&self) -> &Tensor {
+        &self.tensor
+    }
+
+    fn read(&self, at: u64, out: &mut [u8]) -> Result<()> {
+        // What has scales of blocks is a matrix, or several.
+        let [.., rows, cols] = *self.tensor.shape.as_slice() else { return Ok(()) };
+        let scales = self.scales()?;
+        let first = at / 2;
+        let mut codes = vec![0; out.len() / 2];
+        self.data.file.read_at(self.data.start + first, &mut codes)?;
+        by_groups((at, out), 1, bf16::to_le_bytes, |element, values| {
+            let mut done = 0;
+            while done < values.len() {
+                let at = element + done as u64;
+                let (row, column) = (at / cols, at % cols);
+                let n = ((cols - column) as usize).min(values.len() - done);
+                let of_row = row / rows * self.grid[0] + row % rows / self.block[0];
+                let scales = &scales[(of_row * self.grid[1]) as usize..][..self.grid[1] as usize];
+                let codes = &codes[(at - first) as usize..][..n];
+                decode_fp8_row(codes, column, self.block[1], scales, &mut values[done..done + n]);
+                done += n;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Arrays of one type one after another along the first dimension.
+pub struct Stack {
+    tensor: Tensor,
+    parts: Vec<Arc<dyn Array>>,
+    /// Where each part begins, in bytes, and the end of the last.
+    starts: Vec<u64>,
+}
+
+impl Stack {
+    /// Arrays of one shape as one with a new first dimension.
+    ///
+    /// # Errors
+    /// [`Error::Value`] where there is none, or two differ in shape or type.
+    pub fn stacked(parts: Vec<Arc<dyn Array>>) -> Result<Stack> {
+        let first = common(&parts, |a, b| a == b)?;
+        let shape = [parts.len() as u64].into_iter().chain(first.shape.iter().copied()).collect();
+        Stack::of(Tensor { shape, dtype: first.dtype }, parts)
+    }
+
+    /// Arrays that differ in their first dimension only, as one.
+    ///
+    /// # Errors
+    /// [`Error::Value`] where there is none, or two differ in more than their rows.
+    pub fn joined(parts: Vec<Arc<dyn Array>>) -> Result<Stack> {
+        let first = common(&parts, |a, b| a.dtype == b.dtype && a.shape.get(1..) == b.shape.get(1..))?;
+        let rows: u64 = parts.iter().map(|p| p.tensor().shape[0]).sum();
+        let shape = [rows].into_iter().chain(first.shape[1..].iter().copied()).collect();
+        Stack::of(Tensor { shape, dtype: first.dtype }, parts)
+    }
+
+    fn of(tensor: Tensor, parts: Vec<Arc<dyn Array>>) -> Result<Stack> {
+        let mut starts = vec![0];
+        let mut end = 0_u64;
+        for part in &parts {
+            let Tensor { shape, dtype } = part.tensor();
+            end += tilewright_files::byte_len(shape, *dtype)?;
+            starts.push(end);
+        }
+        tilewright_files::byte_len(&tensor.shape, tensor.dtype)?;
+        Ok(Stack { tensor, parts, starts })
+    }
+}
+
+/// The tensor of the first part, if all others go with it; arrays with rows have at least one dimension.
+fn common(parts: &[Arc<dyn Array>], same: impl Fn(&Tensor, &Tensor) -> bool) -> Result<Tensor> {
+    let Some(first) = parts.first() else {
+        return Err(Error::value("stack", "no tensor", "at least one"));
+    };
+    let first = first.tensor();
+    let other = parts.iter().map(|p| p.tensor()).find(|t| !same(t, first) || t.shape.is_empty());
+    match other {
+        Some(other) => Err(Error::value(
+            "tensors to stack",
+            format!("{:?} {} and {:?} {}", first.shape, first.dtype, other.shape, other.dtype),
+            "one shape and one element type",
+        )),
+        None => Ok(first.clone()),
+    }
+}
+
+impl Array for Stack {
+    fn tensor(&self) -> &Tensor {
+        &self.tensor
+    }
+
+    fn read(&self, at: u64, out: &mut [u8]) -> Result<()> {
+        let (mut at, mut out) = (at, out);
+        let mut part = self.starts.partition_point(|&start| start <= at) - 1;
+        while !out.is_empty() {
+            let n = (self.starts[part + 1] - at).min(out.len() as u64);
+            let (now, rest) = out.split_at_mut(n as usize);
+            if n > 0 {
+                self.parts[part].read(at - self.starts[part], now)?;
+            }
+            (at, out, part) = (at + n, rest, part + 1);
+        }
+        Ok(())
+    }
+}
+
+/// Some rows of an array: the first, how far apart they are, and how many.
+pub struct Rows {
+    tensor: Tensor,
+    of: Arc<dyn Array>,
+    first: u64,
+    step: u64,
+    row_bytes: u64,
+}
+
+impl Rows {
+    /// The rows `first`, `first + step` and so on, `n` of them.
+    ///
+    /// # Errors
+    /// [`Error::Value`] where the array has no such rows.
+    pub fn new(of: Arc<dyn Array>, first: u64, step: u64, n: u64) -> Result<Rows> {
+        let Tensor { shape, dtype } = of.tensor().clone();
+        let Some((&rows, inner)) = shape.split_first() else {
+            return Err(Error::value("rows", "a scalar", "a tensor of one dimension or more"));
+        };
+        let last = n.checked_sub(1).map_or(Some(0), |n| step.checked_mul(n)?.checked_add(first));
+        if step == 0 || (n > 0 && last.is_none_or(|last| last >= rows)) {
+            return Err(Error::value(
+                "rows",
+                format!("{n} rows from {first}, {step} apart"),
+                format!("rows of {rows}"),
+            ));
+        }
+        let row_bytes = tilewright_files::byte_len(inner, dtype)?;
+        let shape = [n].into_iter().chain(inner.iter().copied()).collect();
+        Ok(Rows { tensor: Tensor { shape, dtype }, of, first, step, row_bytes })
+    }
+}
+
+impl Array for Rows {
+    fn tensor(&self) -> &Tensor {
+        &self.tensor
+    }
+
+    fn read(&self, at: u64, out: &mut [u8]) -> Result<()> {
+        if self.step == 1 || out.is_empty() {
+            return self.of.read(self.first * self.row_bytes + at, out);
+        }
+        let (mut at, mut out) = (at, out);
+        while !out.is_empty() {
+            let (row, within) = (at / self.row_bytes, at % self.row_bytes);
+            let n = (self.row_bytes - within).min(out.len() as u64);
+            let (now, rest) = out.split_at_mut(n as usize);
+            self.of.read((self.first + row * self.step) * self.row_bytes + within, now)?;
+            (at, out) = (at + n, rest);
+        }
+        Ok(())
+    }
+}

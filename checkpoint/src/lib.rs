@@ -1,0 +1,10 @@
+//! Whole checkpoints, read by ranges and packed into accelerator layouts ahead of time.
+//!
+//! Data flows one way: a [`model::Model`] lists the tensors of files; [`rules`] say what each becomes; [`array`] gives
+//! the elements of what a rule asks for, decoded and put together while they are read.
+#![forbid(unsafe_code)]
+
+pub mod array;
+pub mod model;
+pub mod quantised;
+pub mod rules;
