@@ -172,3 +172,43 @@ fn a_view_says_where_the_elements_behind_it_lie() {
     // Tiles change places, and what is inside of them does not.
     assert_eq!(tiles.locate(&[1, 33]).unwrap()[0].byte, 4096 + 4 * (16 + 1));
 }
+
+#[test]
+fn memory_configs_of_all_dates() {
+    let tensor = Tensor::new([2, 33, 70], DType::Bf16);
+    let cores = "#ttnn.core_range_set<[#ttnn.core_range<(0, 0), (2, 1)>]>";
+    let cases = [
+        ("#ttnn.memory_config<#dram, <interleaved>>".to_owned(), "layout=TILE"),
+        ("#ttnn.memory_config<#ttnn.buffer_type<dram>, <interleaved>>".into(), "layout=TILE"),
+        ("#ttnn.memory_config<<interleaved>, <dram>, <<1x1>>>".into(), "layout=TILE"),
+        (
+            format!(
+                "#ttnn.memory_config<#l1, <block_sharded>, #ttnn.shard_spec<{cores}, <64x32>, <row_major>, <physical>>>"
+            ),
+            "layout=TILE, memory=BLOCK_SHARDED, grid=(2, 3), shard=(64, 32)",
+        ),
+        (
+            format!(
+                "#ttnn.memory_config<#l1, <height_sharded>, #ttnn.shard_spec<{cores}, <32x96>, <col_major>>>"
+            ),
+            "layout=TILE, memory=HEIGHT_SHARDED, grid=(2, 3), shard=(32, 96), orientation=COL_MAJOR",
+        ),
+        (
+            format!(
+                "#ttnn.memory_config<#l1, <block_sharded>, ndShardSpec = <{cores}, <1x32x32>, <row_major>, <round_robin_1d>>>"
+            ),
+            "layout=TILE, memory=ND_SHARDED, grid=(2, 3), shard=(1, 32, 32)",
+        ),
+    ];
+    for (text, runtime) in cases {
+        let config: Descriptor =
+            text.parse().unwrap_or_else(|e: tilewright::Error| panic!("{}", e.diagnostic()));
+        assert_eq!(config.to_string().parse(), Ok(config.clone()), "{text}");
+        let given = config.layout(&tensor, &Placement::default()).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let runtime: Descriptor = format!("ttnn(dtype=bfloat16, {runtime})").parse().unwrap();
+        assert_same(&given, &runtime.layout(&tensor, &Placement::default()).unwrap(), &text);
+    }
+    let open: Descriptor = "#ttnn.memory_config<#l1, <block_sharded>>".parse().unwrap();
+    let said = open.layout(&tensor, &Placement::default()).unwrap_err().to_string();
+    assert_eq!(said, "shard_spec: given none, needed one: without it the runtime chooses the shards");
+}
