@@ -44,7 +44,31 @@ const NUMBERS: [u64; 26] = [
 ];
 
 /// Texts and shapes with letters for numbers.
-const TEMPLATES: [(&str, &str); 27] = [
+const TEMPLATES: [(&str, &str); 36] = [
+    (
+        "#ttnn.ttnn_layout<(d0, d1) -> (d0 * A + d1, d1), <BxC>, memref<DxEx!ttcore.tile<32x32, bf16>, #ttnn.buffer_type<l1>>, <block_sharded>>",
+        "F G",
+    ),
+    (
+        "#ttnn.ttnn_layout<(d0, d1) -> (d0, d1), <AxB>, memref<1xCxf32, #ttnn.buffer_type<l1>>, <interleaved>, core_ranges = <[#ttnn.core_range<(D, E), (F, G)>]>>",
+        "H I",
+    ),
+    (
+        "#ttnn.ttnn_layout<(d0, d1) -> (d0, d1), <AxB, (d0, d1) -> (d1 * C, d0)>, memref<DxEx!ttcore.tile<32x32, bfp_bf8>, #l1>, <height_sharded>>",
+        "F G",
+    ),
+    (
+        "#ttnn.ttnn_nd_layout<<AxB>, memref<CxDxExf32, #l1>, <block_sharded>, <col_major>, <round_robin_1d>>",
+        "F G H",
+    ),
+    ("memref<AxBxCxDx!ttcore.tile<32x32, f32>, #ttcore.shard<ExF, G>, #ttcore.memory_space<l1>>", "H I"),
+    ("memref<AxBxCxDxf32, #ttcore.view<(d0, d1, d2, d3) -> (d1 * E, d0 + F, d3 mod G, d2)>, #l1>", "H I"),
+    ("memref<AxBxf32, #ttcore.host_layout<logical_shape = AxB, host_strides = CxD, host_volume = E>>", "A B"),
+    ("memref<AxBxf32, strided<[C, D], offset: E>, #l1>", "A B"),
+    (
+        "tensor<AxBxCxDxf32, #ttcore.metal_layout<logical_shape = ExF, dim_alignments = GxH, collapsed_intervals = dense<> : tensor<0x2xi64>, dram, interleaved, index_map = (d0, d1, d2, d3) -> (d1, d0, d2 floordiv I, d3)>>",
+        "E F",
+    ),
     ("memref<AxBxf32>", "A B"),
     ("memref<AxBxCxf32, strided<[D, E, F], offset: G>>", "A B C"),
     ("memref<AxBxf32, strided<[-C, D], offset: E>>", "A B"),

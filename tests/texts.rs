@@ -930,3 +930,32 @@ proptest! {
         sound::<Descriptor>(&text);
     }
 }
+
+#[test]
+fn mappers_of_the_compiler_are_those_of_the_runtime() {
+    let config =
+        |rest: &str| format!("#ttnn.mesh_mapper_config<placements = [<shard, 1 : i64>, <replicate>]{rest}>");
+    let mapper: Mapper = there_and_back(&config(", mesh_shape_override = [2 : i64, 4]"));
+    assert_eq!(mapper, "MeshMapperConfig([Shard(1), Replicate()], mesh_shape=(2, 4))".parse().unwrap());
+    assert_eq!(message::<Mapper>(&config("")), "`mesh_shape_override=` is missing");
+    let wrong = config(", mesh_shape_override = [2]").replace("shard", "shrad");
+    assert_eq!(message::<Mapper>(&wrong), "`shrad` is not a placement: did you mean `shard`?");
+}
+
+#[test]
+fn devices_of_all_dates() {
+    let maps =
+        "virt_to_physical_map = (d0, d1) -> (0, d0, d1), physical_to_virt_map = (d0, d1, d2) -> (d1, d2)";
+    let address = "l1Map = (d0, d1, d2)[s0] -> (0, d0, d1, d2 + s0), dramMap = (d0, d1, d2)[s0, s1] -> (0, 0, (d0 * s1 + d2) mod 12, d0 * (s0 * s1))";
+    let today = format!(
+        "workerGrid = #ttcore.grid<8x8, {maps}>, dramGrid = #ttcore.grid<1x12>, {address}, meshShape = , chipIds = [0], meshTopology = [ring, linear]"
+    );
+    let attribute: Device = there_and_back(&format!("#ttcore.device<{today}>"));
+    assert_eq!((attribute.dram_grid.as_deref(), attribute.mesh_shape.len()), (Some(&[1, 12][..]), 0));
+    assert_eq!(attribute.mesh_topology, [Topology::Ring, Topology::Linear]);
+    assert_eq!(format!("ttcore.device @default_device = <{today}>").parse(), Ok(attribute));
+    let first: Device = there_and_back("#tt.device<#tt.grid<8x8, (d0, d1) -> (0, d0, d1)>, [0]>");
+    let plain: Device =
+        there_and_back("#tt.device<workerGrid = #tt.grid<8x8>, meshShape = 1, chipIds = [0]>");
+    assert_eq!(first, plain);
+}

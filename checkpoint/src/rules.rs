@@ -226,10 +226,10 @@ impl Rule {
             (true, true) => return Err(format!("`{}` is skipped and has a layout or dtype", self.name)),
             _ => {}
         }
-        if let Some(stack) = &self.stack {
-            if stack.matches('*').count() != 1 || !self.name.contains(stack.as_str()) {
-                return Err(format!("stack `{stack}` is not a part of `{}` with one `*`", self.name));
-            }
+        if let Some(stack) = &self.stack
+            && (stack.matches('*').count() != 1 || !self.name.contains(stack.as_str()))
+        {
+            return Err(format!("stack `{stack}` is not a part of `{}` with one `*`", self.name));
         }
         match &self.fuse {
             Some(fuse) if fuse.parts.is_empty() => Err(format!("fuse into `{}` names no parts", fuse.into)),

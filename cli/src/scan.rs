@@ -158,7 +158,7 @@ fn json(files: usize, found: &[Found]) -> String {
 fn table(files: usize, found: &[Found]) -> String {
     let (uses, faults) = sums(found);
     let mut out =
-        format!("{files} files, {} distinct layouts, {uses} uses, {faults} with a fault\n", found.len());
+        format!("files {files}, distinct layouts {}, uses {uses}, with a fault {faults}\n", found.len());
     out += &format!(
         "{:>6}  {:<20} {:<6} {:>8} {:>12} {:>7}\n",
         "uses", "shape", "type", "buffers", "bytes each", "waste"

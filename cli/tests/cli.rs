@@ -136,7 +136,7 @@ fn usage_errors_are_status_2() {
         "convert|x.bin|--to|ttnn(dtype=float32, layout=TILE)|--out|y.bin|--shape|2|--dtype|float",
         "convert|x.bin|--to|ttnn(dtype=float32, layout=TILE)|--out|y.bin|--shape|-2|--dtype|f32",
         "convert|x.bin|--to|memref<3xf32>|--out|y.bin|--shape|3|--dtype|f32",
-        "explain|--to|memref<2xf32>|--dtype|f32",
+        "explain|--to|ttnn(dtype=float32, layout=TILE)|--dtype|f32",
         "explain|--to|memref<2xf32>|--dtype|f32|--shape|x",
     ] {
         place.refused(2, arguments);

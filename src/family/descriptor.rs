@@ -35,6 +35,8 @@ pub enum Descriptor {
     TtnnLayout(tenstorrent::ttnn_layout::TtnnLayout),
     /// `#ttnn.ttnn_nd_layout<<2x2>, memref<..>, <block_sharded>, <row_major>, <round_robin_1d>>`.
     TtnnNdLayout(tenstorrent::ttnn_layout::TtnnNdLayout),
+    /// `#ttnn.memory_config<#ttnn.buffer_type<dram>, <interleaved>>`.
+    TtnnMemoryConfig(tenstorrent::ttnn_memory::TtnnMemoryConfig),
     /// `memref<1x1x2x2x!ttcore.tile<32x32, f32>, #ttcore.shard<8192x4096, 1>, ..>`.
     Buffer(tenstorrent::buffer::Buffer),
     /// `metal(shape=.., collapse=[..], ..)`.
@@ -60,6 +62,7 @@ impl Descriptor {
             Descriptor::Metal(d) => d,
             Descriptor::TtnnLayout(d) => d,
             Descriptor::TtnnNdLayout(d) => d,
+            Descriptor::TtnnMemoryConfig(d) => d,
             Descriptor::Buffer(d) => d,
             Descriptor::MetalConstructor(d) => d,
             Descriptor::MetalCurrent(d) => d,
@@ -126,6 +129,7 @@ from_family! {
     MetalCurrent(tenstorrent::metal::MetalCurrent),
     TtnnLayout(tenstorrent::ttnn_layout::TtnnLayout),
     TtnnNdLayout(tenstorrent::ttnn_layout::TtnnNdLayout),
+    TtnnMemoryConfig(tenstorrent::ttnn_memory::TtnnMemoryConfig),
     Buffer(tenstorrent::buffer::Buffer),
     Ttnn(tenstorrent::ttnn::Ttnn),
     Spyre(spyre::SpyreLayout),

@@ -10,6 +10,7 @@ mod shard;
 pub mod tile;
 pub mod ttnn;
 pub mod ttnn_layout;
+pub mod ttnn_memory;
 
 use crate::error::{Error, Result};
 use crate::family::{Tensor, check_shape};

@@ -82,7 +82,7 @@ pub struct CoreRange {
 }
 
 impl CoreRange {
-    fn sizes(self) -> Option<[u64; 2]> {
+    pub(super) fn sizes(self) -> Option<[u64; 2]> {
         let size = |k: usize| self.end[k].checked_sub(self.start[k])?.checked_add(1);
         Some([size(0)?, size(1)?])
     }
@@ -495,7 +495,7 @@ impl TtnnNdLayout {
     }
 
     /// Where so many shards along each dimension go.
-    fn home(&self, counts: &[u64], placement: &Placement<'_>) -> Result<Home> {
+    pub(super) fn home(&self, counts: &[u64], placement: &Placement<'_>) -> Result<Home> {
         if self.memory_layout == TensorMemoryLayout::Interleaved {
             return Ok(cut::banks(self.buffer_type.space(), placement.device));
         }

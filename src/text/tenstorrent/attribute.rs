@@ -35,7 +35,7 @@ pub(super) fn layout_name<'a>(cursor: &mut Cursor<'a>) -> Result<(&'a str, Range
     let (name, span) = cursor.word("the name of a layout")?;
     let known: Vec<&str> =
         LAYOUTS.into_iter().filter(|n| (dialect == "ttnn") == n.starts_with("ttnn")).collect();
-    if known.contains(&name) {
+    if known.contains(&name) || (dialect == "ttnn" && name == "memory_config") {
         return Ok((name, span));
     }
     Err(cursor.unknown(&format!("a layout of the dialect `{dialect}`"), name, span, &known))

@@ -28,6 +28,9 @@ impl FromStr for Mapper {
 }
 
 fn mapper(cursor: &mut Cursor<'_>) -> Result<Mapper> {
+    if cursor.peek() == Some('#') {
+        return super::mapper_config::mapper(cursor);
+    }
     let start = cursor.start();
     let _ = cursor.eat_word("ttnn") && cursor.eat(".");
     let (name, span) = cursor.word("a mesh mapper")?;

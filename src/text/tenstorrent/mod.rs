@@ -4,6 +4,7 @@ pub(super) mod attribute;
 pub(super) mod buffer;
 mod cores;
 mod device;
+mod mapper_config;
 mod memory_config;
 #[cfg(feature = "json")]
 mod memory_json;
@@ -12,6 +13,7 @@ pub(super) mod metal;
 pub(super) mod python;
 pub(super) mod ttnn;
 mod ttnn_layout;
+mod ttnn_memory;
 
 use super::Descriptor;
 use super::lexer::Cursor;
@@ -60,6 +62,11 @@ pub(super) fn layout(cursor: &mut Cursor<'_>, tensor: Option<Enclosing>) -> Resu
     let (name, _) = attribute::layout_name(cursor)?;
     match name {
         "mesh_sharding" => mesh_sharding(cursor, tensor),
+        "memory_config" if tensor.is_none() => ttnn_memory::config(cursor).map(Descriptor::TtnnMemoryConfig),
+        "memory_config" => {
+            let message = "a memory config says nothing of what a tensor holds: expected it alone";
+            Err(cursor.error_since(start, message.into()))
+        }
         "ttnn_nd_layout" => ttnn_layout::nd_layout(cursor, tensor).map(Descriptor::TtnnNdLayout),
         "ttnn_layout" => ttnn_layout::layout(cursor, tensor).map(Descriptor::TtnnLayout),
         _ => metal::layout(cursor, start, name, tensor),

@@ -64,7 +64,7 @@ pub(super) fn nd_layout(cursor: &mut Cursor<'_>, tensor: Option<Enclosing>) -> R
 }
 
 /// The names of orientations here.
-const ORIENTATIONS: [(&str, Orientation); 2] =
+pub(super) const ORIENTATIONS: [(&str, Orientation); 2] =
     [("row_major", Orientation::RowMajor), ("col_major", Orientation::ColMajor)];
 
 /// Reads the memref of one shard.
