@@ -143,6 +143,9 @@ pub enum Format {
     Plain(DType),
     /// IBM's 16-bit float with 6 exponent and 9 mantissa bits, one by one.
     Sen169,
+    /// Tenstorrent's `fp8_e4m3`, one by one: not the OCP format, for its greatest exponent is kept for NaN, so that 240 is
+    /// the greatest number, and it has no subnormals.
+    TtE4M3,
     /// Tiles of a block float: shared exponents or scales first, then codes.
     Block(BlockFormat),
 }
@@ -152,6 +155,7 @@ impl fmt::Display for Format {
         match self {
             Format::Plain(dtype) => dtype.fmt(f),
             Format::Sen169 => f.write_str("sen169"),
+            Format::TtE4M3 => f.write_str("fp8_e4m3"),
             Format::Block(block) => f.write_str(block.name()),
         }
     }

@@ -128,7 +128,7 @@ pub enum Error {
     /// A plan that its verifier refused: a defect of tilewright, never of the input.
     #[error("defect: the plan was refused by its verifier ({fact}): {what}")]
     Unverified {
-        /// The fact that does not hold: `V1` to `V4`.
+        /// The fact that does not hold: `V1` to `V5`.
         fact: &'static str,
         /// What was found.
         what: String,
@@ -144,6 +144,20 @@ pub enum Error {
         kind: io::ErrorKind,
         /// The error of the system, where there was one.
         source: Option<SystemError>,
+    },
+    /// Staging that was cancelled, ran out of time, or was let down by its sink or its threads.
+    #[error(
+        "staging stopped: {what} ({submitted} slots submitted, {completed} completed, {in_flight} still in flight)"
+    )]
+    Staging {
+        /// Why it stopped.
+        what: String,
+        /// Slots handed to the sink.
+        submitted: u64,
+        /// Slots that came back.
+        completed: u64,
+        /// Slots that did not come back in time; the sink still owns them.
+        in_flight: u64,
     },
 }
 
@@ -163,6 +177,7 @@ impl Error {
             Error::Isa { .. } => 10,
             Error::Unverified { .. } => 11,
             Error::Io { .. } => 12,
+            Error::Staging { .. } => 13,
         }
     }
 

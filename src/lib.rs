@@ -35,6 +35,7 @@ pub mod family;
 pub mod layout;
 pub mod plan;
 pub mod run;
+pub mod stage;
 pub mod text;
 
 pub use cache::{Endpoint, PlanCache, Request};

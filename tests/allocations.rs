@@ -12,6 +12,7 @@ use tilewright::family::Descriptor;
 use tilewright::family::{Placement, Tensor};
 use tilewright::plan::Store;
 use tilewright::run::Inline;
+use tilewright::stage::{Blocking, Heap, Settings, Slot, Source, Stager, Transfer};
 use tilewright::{DType, Layout, Options, Plan};
 
 /// The system's allocator, which counts what each thread asks of it.
@@ -144,4 +145,26 @@ fn no_large_tensor_allocates() {
             assert_eq!(allocations(run), 0, "{text}");
         }
     }
+}
+
+/// Once each slot has been used, staging more of them allocates nothing more.
+#[test]
+fn no_slot_allocates() {
+    let tensor = Tensor { shape: vec![512, 640], dtype: DType::F32 };
+    let text: Descriptor = "ttnn(dtype=bfloat8_b, layout=TILE)".parse().unwrap();
+    let tiles = text.layout(&tensor, &Placement::default()).unwrap();
+    let plan = Plan::compile(&dense(&tensor), &tiles, &Options::default()).unwrap();
+    let source = vec![0; plan.source_bytes()];
+    let transfers = [Transfer { plan: &plan, source: Source::Memory(&source) }; 2];
+    let mut seen = Vec::with_capacity(64);
+    let consume = |_: &Slot| {
+        seen.push(ALLOCATIONS.get());
+        Ok(())
+    };
+    let settings = Settings { executor: &Inline, ..Settings::default() };
+    let mut sink = Blocking::new(consume);
+    Stager::new(2, 32 << 10, &mut Heap).unwrap().run(&transfers, &mut sink, &settings).unwrap();
+    drop(sink);
+    assert!(seen.len() > 16, "{} slots", seen.len());
+    assert!(seen[4..].iter().all(|n| *n == seen[4]), "{seen:?}");
 }

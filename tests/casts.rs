@@ -160,24 +160,65 @@ fn any_byte_but_zero_is_true() {
     }
 }
 
+/// What torch makes of masks and of position numbers: 0 and 1, and the nearest number of 32 bits, rounded again to 16.
 #[test]
-fn integers_and_floats_do_not_mix() {
-    for (from, to) in [
-        ("i32", "f32"),
-        ("f32", "i32"),
-        ("i1", "i8"),
-        ("ui8", "i1"),
-        ("i1", "f32"),
-        ("i64", "f64"),
-        ("bf16", "ui16"),
-    ] {
+fn whole_numbers_become_floats_by_their_value() {
+    let wide =
+        [0, 1, -1, 255, 257, 0x0100_0001, 0x0100_8001, i64::MAX, i64::MIN, 0x7FFF_FFBF_FFFF_FFFF, 12345];
+    let bf16 = |value: f32| {
+        // Ties to even, by the bits that are cut.
+        let bits = value.to_bits();
+        ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16) as u16
+    };
+    let shape = [wide.len() as u64];
+    let text = |name: &str| format!("memref<{}x{name}>", wide.len());
+    let run = |source: (&str, &[u8]), to: &str| {
+        let dtype = DType::from_mlir_name(source.0).unwrap();
+        let (src, dst) = (layout(&text(source.0), &shape, dtype), layout(to, &shape, dtype));
+        check_bytes(&src, &dst, source.1);
+        reference(&src, &dst, &Options::default(), source.1).unwrap()
+    };
+    let source = bytes(wide.map(i64::to_le_bytes));
+    let out = run(("i64", &source), &text("f64"));
+    assert_eq!(out, bytes(wide.map(|v| (v as f64).to_le_bytes())));
+    let out = run(("i64", &source), &text("f32"));
+    assert_eq!(out, bytes(wide.map(|v| (v as f32).to_le_bytes())));
+    let out = run(("i64", &source), "ttnn(dtype=bfloat16, layout=ROW_MAJOR)");
+    assert_eq!(out, bytes(wide.map(|v| bf16(v as f32).to_le_bytes())));
+    let small = wide.map(|v| v as u8);
+    let out = run(("ui8", &small), "ttnn(dtype=float32, layout=ROW_MAJOR)");
+    assert_eq!(out, bytes(small.map(|v| f32::from(v).to_le_bytes())));
+    let mask = wide.map(|v| u8::from(v & 1 == 1));
+    let out = run(("i1", &mask), "ttnn(dtype=bfloat16, layout=ROW_MAJOR)");
+    assert_eq!(out, bytes(mask.map(|v| bf16(f32::from(v)).to_le_bytes())));
+}
+
+#[test]
+fn floats_become_no_integers() {
+    for (from, to) in [("f32", "i32"), ("i1", "i8"), ("ui8", "i1"), ("bf16", "ui16"), ("f32", "i1")] {
         let dtype = DType::from_mlir_name(from).unwrap();
         let src = layout(&format!("memref<4x{from}>"), &[4], dtype);
         let dst = layout(&format!("memref<4x{to}>"), &[4], dtype);
         let error = Plan::compile(&src, &dst, &Options::default()).unwrap_err();
         assert!(matches!(error, Error::Conversion { .. }), "{from} to {to}: {error}");
     }
-    let src = layout("memref<32x32xi32>", &[32, 32], DType::I32);
-    let dst = layout("ttnn(dtype=bfloat8_b, layout=TILE)", &[32, 32], DType::I32);
-    assert!(matches!(Plan::compile(&src, &dst, &Options::default()), Err(Error::Conversion { .. })));
+    for from in [DType::I32, DType::Bool] {
+        let src = layout(&format!("memref<32x32x{}>", from.mlir_name()), &[32, 32], from);
+        let dst = layout("ttnn(dtype=bfloat8_b, layout=TILE)", &[32, 32], from);
+        let error = Plan::compile(&src, &dst, &Options::default()).unwrap_err();
+        assert!(error.to_string().contains("by way of bf16"), "{error}");
+    }
+}
+
+/// Tenstorrent's own 8-bit float: the codes that its host library makes of these numbers, 240 being the greatest.
+#[test]
+fn the_8_bit_float_of_ttnn_is_not_that_of_ocp() {
+    let values = [0.0_f32, 1.0, 1.875, 240.0, 448.0, -1e9, f32::INFINITY, 0.015_625, 0.007_812_5, 0.140_625];
+    let codes = [0x00_u8, 0x38, 0x3F, 0x77, 0x77, 0xF7, 0x77, 0x08, 0x00, 0x21];
+    let shape = [values.len() as u64];
+    let src = layout(&format!("memref<{}xf32>", values.len()), &shape, DType::F32);
+    let dst = layout("ttnn(dtype=fp8_e4m3, layout=ROW_MAJOR)", &shape, DType::F32);
+    let source = bytes(values.map(f32::to_le_bytes));
+    check_bytes(&src, &dst, &source);
+    assert_eq!(reference(&src, &dst, &Options::default(), &source).unwrap(), codes);
 }

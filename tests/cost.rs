@@ -8,7 +8,7 @@ use tilewright::{DType, Options, Plan};
 
 #[test]
 fn large_weights_are_few_nests() {
-    let mapper = Mapper::ShardTensor2dMesh { mesh_shape: [4, 8], dims: [Some(0), Some(1)] };
+    let mapper = Mapper::shard_2d([4, 8], [Some(0), Some(1)]);
     let shapes: [&[u64]; 4] = [&[131_072, 8192], &[128_256, 8192], &[50_257, 1600], &[3, 1027, 4099]];
     for shape in shapes {
         for mapper in [None, Some(&mapper)] {
@@ -67,4 +67,18 @@ fn many_cores_and_ragged_shards_are_proved_in_linear_time() {
         // It takes well under a millisecond; a quadratic proof took 38 seconds for 2x65536.
         assert!(begin.elapsed().as_secs() < 5, "{:?} for {text}", begin.elapsed());
     }
+}
+
+/// Nests that interleave without a common period.
+#[test]
+fn shards_of_odd_sizes_are_proved_run_by_run() {
+    let tensor = Tensor { shape: vec![500, 20_079, 31], dtype: DType::F32 };
+    let layout =
+        |text: &str| text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap();
+    let from = layout(
+        "metal(shape=(500, 20079, 31), collapse=[(0, -1)], grid=(4, 2), tile=(32, 32), dtype=bfp_bf8, oob=undef, \
+         memory=l1)",
+    );
+    let to = layout("SpyreTensorLayout((500, 20079, 31), torch.float32)");
+    Plan::compile(&from, &to, &Options::default()).unwrap();
 }

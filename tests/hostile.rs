@@ -139,6 +139,38 @@ const TEMPLATES: [(&str, &str); 38] = [
     ("((A, B, C), (D, E, F), (G, H, 1))", "A B C"),
 ];
 
+/// The same for texts of several cores, banks and weights.
+const CORES: [(&str, &str); 10] = [
+    ("ttnn(dtype=int8, layout=TILE, memory=INTERLEAVED, banks=3, alignment=A, bank_order=[2, 0, 1])", "C D"),
+    (
+        "ttnn(dtype=float32, layout=ROW_MAJOR, memory=INTERLEAVED, banks=A, alignment=B, bank_order=[C])",
+        "C D",
+    ),
+    (
+        "ttnn(dtype=float32, layout=ROW_MAJOR, memory=ND_SHARDED, grid=(A, B), shard=(C, D), strategy=CONTIGUOUS_1D)",
+        "E F G",
+    ),
+    (
+        "ttnn(dtype=float32, layout=TILE, memory=ND_SHARDED, grid=(A, B), shard=(C, D), strategy=CONTIGUOUS_1D, orientation=COL_MAJOR)",
+        "E F",
+    ),
+    (
+        "ttnn(dtype=float32, layout=TILE, memory=ND_SHARDED, grid=(A, B), shard=(C, D), strategy=GRID_2D)",
+        "E F",
+    ),
+    (
+        "ttnn(dtype=float32, layout=ROW_MAJOR, memory=HEIGHT_SHARDED, grid={[A-B - C-D], [E-F - G-H]}, shard=(1, 32))",
+        "I 32",
+    ),
+    (
+        "ttnn(dtype=float32, layout=TILE, memory_config=MemoryConfig(memory_layout=WIDTH_SHARDED, shard_spec=ShardSpec{grid={[A-B - C-D]}, shape=[E, F], orientation=COL_MAJOR}))",
+        "G H",
+    ),
+    ("SpyreTensorLayout([A, B], [C, D], torch.float32, [1, 0])", "A B"),
+    ("SpyreTensorLayout([A, B], torch.float8_e4m3fn, element_arrangement=QFP8WT)", "A B"),
+    ("SpyreTensorLayout(device_size=[A, B, 128], stride_map=[C, D, 1], element_arrangement=QFP8WT)", "E F"),
+];
+
 fn fill_in(template: &str, numbers: &[u64]) -> String {
     // A letter that stands for a number stands alone, or around the `x` of a shape.
     let mut out = String::new();
@@ -287,23 +319,43 @@ fn chosen_cases_end_soon() {
     survive(&text, &[1 << 10], DType::F32, None);
 }
 
+/// Nine numbers: at the edges of everything, usual, and any.
+fn nine() -> impl Strategy<Value = Vec<u64>> {
+    let number = prop_oneof![
+        prop::sample::select(NUMBERS.to_vec()),
+        1_u64..300,
+        any::<u64>().prop_map(|x| x >> (x % 64)),
+    ];
+    prop::collection::vec(number, 9)
+}
+
+/// A template with these numbers, on a mesh of so many devices if it is `meshed`.
+fn survive_numbers((text, shape): (&str, &str), numbers: &[u64], devices: u64, meshed: bool) {
+    let shape: Vec<u64> = fill_in(shape, numbers).split(' ').map(|n| n.parse().unwrap()).collect();
+    let mapper = mesh::Mapper::shard(vec![1, devices], 0);
+    survive(&fill_in(text, numbers), &shape, DType::F32, meshed.then_some(&mapper));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_numbers_end_soon(
         template in 0..TEMPLATES.len(),
-        numbers in prop::collection::vec(prop_oneof![
-            prop::sample::select(NUMBERS.to_vec()),
-            1_u64..300,
-            any::<u64>().prop_map(|x| x >> (x % 64)),
-        ], 9),
+        numbers in nine(),
         devices in prop::sample::select(NUMBERS.to_vec()),
         meshed in 0..6_u8,
     ) {
-        let (text, shape) = TEMPLATES[template];
-        let shape: Vec<u64> = fill_in(shape, &numbers).split(' ').map(|n| n.parse().unwrap()).collect();
-        let mapper = mesh::Mapper::ShardTensorToMesh { mesh_shape: vec![1, devices], dim: 0 };
-        survive(&fill_in(text, &numbers), &shape, DType::F32, (meshed == 0).then_some(&mapper));
+        survive_numbers(TEMPLATES[template], &numbers, devices, meshed == 0);
+    }
+
+    #[test]
+    fn any_numbers_of_cores_end_soon(
+        template in 0..CORES.len(),
+        numbers in nine(),
+        devices in prop::sample::select(NUMBERS.to_vec()),
+        meshed in 0..6_u8,
+    ) {
+        survive_numbers(CORES[template], &numbers, devices, meshed == 0);
     }
 }

@@ -674,6 +674,78 @@ fn shards_that_do_not_fit_are_refused() {
     );
     refused("ND_SHARDED, grid=(1, 2), shard=(1, 32, 32), orientation=ROW_MAJOR", &["1x32x32", "at most 2"]);
     refused("ND_SHARDED, grid=(1, 2), shard=(32,), orientation=ROW_MAJOR", &["given 32", "32x32"]);
+    refused("ND_SHARDED, grid=(1, 3), shard=(32, 32), strategy=CONTIGUOUS_1D", &["given 4", "multiple of 3"]);
+    refused("ND_SHARDED, grid=(1, 8), shard=(32, 32), strategy=CONTIGUOUS_1D", &["given 4", "multiple of 8"]);
+    refused("ND_SHARDED, grid=(1, 2), shard=(32, 32), strategy=GRID_2D", &["rows of shards", "1x2"]);
+    let apart = "HEIGHT_SHARDED, grid={[3-0 - 3-0]}, shard=(32, 64)";
+    refused(apart, &["given 2", "at most 1", "[3-0 - 3-0]"]);
+}
+
+/// Shards of one element each on cores that are listed, so that every place can be told by hand.
+#[test]
+fn shards_go_to_the_cores_in_their_order() {
+    // Rectangles as (x, y, columns, rows).
+    let grids: &[&[(u64, u64, u64, u64)]] =
+        &[&[(0, 0, 3, 2)], &[(1, 1, 2, 2)], &[(0, 1, 2, 2), (0, 0, 2, 1)]];
+    for rectangles in grids {
+        for (col_major, contiguous) in [(false, false), (false, true), (true, false), (true, true)] {
+            let mut order = Vec::new();
+            for &(x, y, columns, rows) in *rectangles {
+                for k in 0..columns * rows {
+                    let (row, column) =
+                        if col_major { (k % rows, k / rows) } else { (k / columns, k % columns) };
+                    order.push((y + row, x + column));
+                }
+            }
+            let cores = order.len() as u64;
+            let shape = [cores, 3];
+            let mut listed: Vec<((u64, u64), Vec<u64>)> = order.iter().map(|&core| (core, vec![])).collect();
+            for shard in 0..3 * cores {
+                let core = if contiguous { shard / 3 } else { shard % cores };
+                listed[core as usize].1.push(shard);
+            }
+            listed.sort_unstable();
+            let expect: Vec<u8> = listed
+                .iter()
+                .flat_map(|core| &core.1)
+                .flat_map(|&shard| value(shard).to_le_bytes())
+                .collect();
+            let corners =
+                |&(x, y, w, h): &(u64, u64, u64, u64)| format!("[{x}-{y} - {}-{}]", x + w - 1, y + h - 1);
+            let grid: Vec<String> = rectangles.iter().map(corners).collect();
+            let text = format!(
+                "ttnn(dtype=uint16, layout=ROW_MAJOR, memory=ND_SHARDED, grid={{{}}}, shard=(1, 1), orientation={}, strategy={})",
+                grid.join(", "),
+                if col_major { "COL_MAJOR" } else { "ROW_MAJOR" },
+                if contiguous { "CONTIGUOUS_1D" } else { "ROUND_ROBIN_1D" },
+            );
+            check(&text, &shape, None, &expect);
+        }
+    }
+    // Banks in an order of their own: pages 0, 3 and 6 in bank 0, which is buffer 2.
+    let text = "ttnn(dtype=uint16, layout=ROW_MAJOR, memory=INTERLEAVED, banks=3, alignment=2, bank_order=[2, 0, 1])";
+    let expect = [1, 4, 7, 2, 5, 8, 0, 3, 6].into_iter().flat_map(|page| value(page).to_le_bytes());
+    check(text, &[9, 1], None, &expect.collect::<Vec<u8>>());
+}
+
+#[test]
+fn tensors_without_elements_have_buffers_without_bytes() {
+    for (memory, buffers) in [
+        ("", 1),
+        (", memory=INTERLEAVED, banks=12, alignment=32", 12),
+        (", memory=HEIGHT_SHARDED, grid=(2, 2), shard=(32, 32)", 1),
+        (", memory=ND_SHARDED, grid=(2, 2), shard=(2, 32, 32), strategy=CONTIGUOUS_1D", 1),
+    ] {
+        for shape in [&[0][..], &[0, 5], &[5, 0], &[2, 0, 7], &[0, 0, 0]] {
+            for page in ["dtype=uint16, layout=TILE", "dtype=uint16, layout=ROW_MAJOR"] {
+                let text = format!("ttnn({page}{memory})");
+                let built = layout(&text, shape, None).unwrap_or_else(|e| panic!("{text}: {e}"));
+                assert_eq!((built.buffers(), built.total_bytes()), (buffers, 0), "{text} {shape:?}");
+                assert_eq!(built.padding_elements(), 0);
+                check(&text, shape, None, &[]);
+            }
+        }
+    }
 }
 
 #[test]

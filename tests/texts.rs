@@ -14,17 +14,20 @@ use tilewright::family::Tensor;
 use tilewright::family::host::mx::MxArray;
 use tilewright::family::host::strided::Memref;
 use tilewright::family::loops::{Dci, Dcsi, ThreeTuple};
-use tilewright::family::spyre::{DataFormat, SpyreLayout};
+use tilewright::family::spyre::{self, Constructor, DataFormat, Explicit, SpyreLayout};
 use tilewright::family::tenstorrent::buffer::{Arrangement, Buffer, BufferMemory};
 use tilewright::family::tenstorrent::device::{Device, Topology};
-use tilewright::family::tenstorrent::mesh::{Mapper, Placement, ShardedBufferConfig};
+use tilewright::family::tenstorrent::mesh::{Mapper, MeshPlacement, ShardedBufferConfig};
 use tilewright::family::tenstorrent::metal::{
     Fill, MemoryLayout, MemorySpace, MetalConstructor, MetalCurrent, MetalLayout,
 };
 use tilewright::family::tenstorrent::tile::{Element, TileShape};
-use tilewright::family::tenstorrent::ttnn::{Memory, Orientation, PadValue, PageLayout, Scheme, Ttnn};
+use tilewright::family::tenstorrent::ttnn::{
+    BufferType, CoreRange, CoreRangeSet, Interleaved, Memory, Orientation, PadValue, PageLayout, Scheme,
+    Sharded, Strategy as Handed, Ttnn,
+};
 use tilewright::family::tenstorrent::ttnn_layout::{
-    BufferType, CoreRange, ShardDistribution, TensorMemoryLayout, TtnnLayout, TtnnNdLayout,
+    self, ShardDistribution, TensorMemoryLayout, TtnnLayout, TtnnNdLayout,
 };
 use tilewright::layout::affine::{AffineExpr, AffineMap};
 use tilewright::text::{MAX_DEPTH, MAX_TEXT, parse};
@@ -135,7 +138,9 @@ fn every_generation_of_spyre_text() {
         |device_size: &[u64], dim_map: Option<&[Option<usize>]>, stride_map: Option<&[i64]>, dtype| {
             let (device_size, dim_map, stride_map) =
                 (device_size.to_vec(), dim_map.map(<[_]>::to_vec), stride_map.map(<[_]>::to_vec));
-            Descriptor::Spyre(SpyreLayout::Explicit { device_size, dim_map, stride_map, dtype })
+            let mut explicit = Explicit::new(device_size);
+            (explicit.dim_map, explicit.stride_map, explicit.dtype) = (dim_map, stride_map, dtype);
+            Descriptor::Spyre(explicit.into())
         };
     let sen = Some(DataFormat::Sen169Fp16);
     let first = r#"SpyreTensorLayout(device_size=[4, 512, 64], device_strides=[32768, 64, 1], dim_map =[1, 0, 1], num_stick_dims=1, format="Dense")"#;
@@ -145,15 +150,17 @@ fn every_generation_of_spyre_text() {
     assert_eq!(layout(both), explicit(&[3, 2, 1, 64], Some(&map), Some(&[128, 64, -1, 1]), sen));
     let newest = "SpyreTensorLayout(device_size=[64, 4096, 64], stride_map =[64, 4096, 1], device_dtype=DataFormats.SEN169_FP16)";
     assert_eq!(layout(newest), explicit(&[64, 4096, 64], None, Some(&[64, 4096, 1]), sen));
-    let sparse = SpyreLayout::Constructor {
-        size: vec![5, 100],
-        dtype: DType::F16,
-        dim_order: Some(vec![Some(0), Some(1), None]),
-    };
-    assert_eq!(
-        layout("SpyreTensorLayout([5, 100], torch.half, dim_order=(0, 1, -1,))"),
-        Descriptor::Spyre(sparse)
-    );
+    let made = Constructor::new(vec![5, 100], DType::F16).dim_order(vec![Some(0), Some(1), None]);
+    let sparse = Descriptor::Spyre(made.clone().into());
+    assert_eq!(layout("SpyreTensorLayout([5, 100], torch.half, dim_order=(0, 1, -1,))"), sparse);
+    assert_eq!(layout("SpyreTensorLayout(torch.Size([5, 100]), torch.half, [0, 1, -1])"), sparse);
+    let today = Descriptor::Spyre(made.strides(vec![100, 1]).into());
+    assert_eq!(layout("SpyreTensorLayout([5, 100], [100, 1], torch.float16, [0, 1, -1])"), today);
+    let weight = Constructor::new(vec![64, 128], DType::F8E4M3).strides(vec![128, 1]);
+    let weight = weight.dim_order(vec![Some(0), Some(1)]).arrangement(spyre::Arrangement::Qfp8Wt);
+    let text =
+        "SpyreTensorLayout([64, 128], [128, 1], torch.float8_e4m3fn, [0, 1], ElementArrangement.QFP8WT)";
+    assert_eq!(layout(text), Descriptor::Spyre(weight.into()));
     for format in DataFormat::all() {
         let text = format!(
             "SpyreTensorLayout(device_size=[2, 1], dim_map=[0, 0], device_dtype=DataFormats.{})",
@@ -186,7 +193,7 @@ fn conversion_records_keep_their_numbers() {
 #[test]
 fn mappers_give_one_placement_for_each_dimension_of_their_mesh() {
     let placements = |text| there_and_back::<Mapper>(text).placements().expect(text);
-    let (shard, replicate) = (Placement::Shard, Placement::Replicate);
+    let (shard, replicate) = (MeshPlacement::Shard, MeshPlacement::Replicate);
     assert_eq!(placements("ShardTensorToMesh(mesh_shape=(2, 4), dim=-1)"), (vec![8], vec![shard(-1)]));
     assert_eq!(
         placements("ShardTensor2DMesh(mesh_shape=(2, 4), dims=[None, 0])"),
@@ -609,8 +616,8 @@ fn current() -> impl Strategy<Value = MetalCurrent> {
     })
 }
 
-fn buffer_type() -> impl Strategy<Value = BufferType> {
-    use BufferType::{Dram, L1, L1Small, SystemMemory, Trace};
+fn buffer_type() -> impl Strategy<Value = ttnn_layout::BufferType> {
+    use ttnn_layout::BufferType::{Dram, L1, L1Small, SystemMemory, Trace};
     select(vec![Dram, L1, SystemMemory, L1Small, Trace])
 }
 
@@ -620,7 +627,7 @@ fn ttnn_layout() -> impl Strategy<Value = TtnnLayout> {
     let layout =
         select(vec![None, Some(Interleaved), Some(HeightSharded), Some(WidthSharded), Some(BlockSharded)]);
     let range = [0u64..9, 0u64..9, 0u64..9, 0u64..9]
-        .prop_map(|[x, y, w, h]| CoreRange { start: [x, y], end: [x + w, y + h] });
+        .prop_map(|[x, y, w, h]| ttnn_layout::CoreRange { start: [x, y], end: [x + w, y + h] });
     use proptest::option::of;
     let flags = (of(any::<bool>()), any::<bool>(), of("[a-z]{1,8}"), of(map(2, 3)));
     let parts = (
@@ -687,29 +694,61 @@ fn buffer() -> impl Strategy<Value = Buffer> {
 }
 
 fn ttnn() -> impl Strategy<Value = Ttnn> {
-    let plain = select(vec![DType::Bf16, DType::F32, DType::U8, DType::U16, DType::U32, DType::I32]);
-    let dtype =
-        prop_oneof![plain.prop_map(Format::Plain), select(BlockFormat::ALL.to_vec()).prop_map(Format::Block)];
+    let plain =
+        select(vec![DType::Bf16, DType::F32, DType::U8, DType::U16, DType::U32, DType::I32, DType::I8]);
+    let dtype = prop_oneof![
+        plain.prop_map(Format::Plain),
+        Just(Format::TtE4M3),
+        select(BlockFormat::ALL.to_vec()).prop_map(Format::Block)
+    ];
     let layout = prop_oneof![
         Just(PageLayout::RowMajor),
         (tile_shape(), any::<bool>())
             .prop_map(|(shape, t)| PageLayout::Tile { shape, transpose: t && shape.can_transpose() })
     ];
     let scheme = select(vec![Scheme::Height, Scheme::Width, Scheme::Block, Scheme::Nd]);
+    let strategy = select(vec![Handed::RoundRobin1d, Handed::Grid2d, Handed::Contiguous1d]);
     let shard = vec(1u64..1 << 40, 2).prop_map(|s| s.iter().map(|n| n * 32).collect::<Vec<_>>());
     let memory = prop_oneof![
         Just(Memory::Single),
-        (size(), size()).prop_map(|(banks, alignment)| Memory::Interleaved { banks, alignment }),
-        (scheme, [size(), size()], shard, orientation()).prop_map(|(scheme, grid, shard, orientation)| {
-            Memory::Sharded { scheme, grid, shard, orientation }
-        })
+        (size(), size())
+            .prop_map(|(banks, alignment)| Memory::Interleaved(Interleaved::new(banks, alignment))),
+        (Just((0..9).collect::<Vec<u32>>()).prop_shuffle(), size()).prop_map(|(order, alignment)| {
+            Memory::Interleaved(Interleaved::new(9, alignment).bank_order(order))
+        }),
+        (scheme, cores(), shard, orientation(), strategy).prop_map(
+            |(scheme, grid, shard, orientation, strategy)| {
+                let one = grid.rectangle().is_some();
+                // Rows and columns of shards are those of one rectangle of cores.
+                let scheme = if scheme == Scheme::Block && !one { Scheme::Nd } else { scheme };
+                let shards = Sharded::new(scheme, grid, shard).orientation(orientation);
+                let any = scheme == Scheme::Nd && one;
+                Memory::Sharded(if any { shards.strategy(strategy) } else { shards })
+            }
+        )
     ];
     let pad = proptest::option::of(any::<u64>().prop_map(|bits| PadValue::new(f64::from_bits(bits))));
-    (dtype, layout, pad, memory)
+    let buffer_type =
+        proptest::option::of(select(vec![BufferType::Dram, BufferType::L1, BufferType::L1Small]));
+    (dtype, layout, pad, memory, buffer_type)
         .prop_filter("block floats are tiled", |(dtype, layout, ..)| {
             !matches!((dtype, layout), (Format::Block(_), PageLayout::RowMajor))
         })
-        .prop_map(|(dtype, layout, pad_value, memory)| Ttnn { dtype, layout, pad_value, memory })
+        .prop_map(|(dtype, layout, pad_value, memory, buffer_type)| {
+            let mut ttnn = Ttnn::new(dtype, layout).memory(memory);
+            (ttnn.pad_value, ttnn.buffer_type) = (pad_value, buffer_type);
+            ttnn
+        })
+}
+
+/// One rectangle of cores anywhere, or several that lie apart.
+fn cores() -> impl Strategy<Value = CoreRangeSet> {
+    let size = || 1u64..1 << 40;
+    let apart = vec((0u64..4, size(), 1u64..7), 1..5).prop_map(|ranges| {
+        let range = |(k, (x, columns, rows))| CoreRange::new(x, 8 * k, columns, rows);
+        CoreRangeSet::new((0u64..).zip(ranges).map(range))
+    });
+    prop_oneof![(size(), size()).prop_map(|(rows, columns)| CoreRangeSet::grid(rows, columns)), apart]
 }
 
 fn spyre() -> impl Strategy<Value = SpyreLayout> {
@@ -723,7 +762,9 @@ fn spyre() -> impl Strategy<Value = SpyreLayout> {
             dims.push(if which == 0 { None } else { dims[0] });
             let dim_map = (which < 2).then_some(dims);
             let stride_map = (which > 0).then_some(strides);
-            SpyreLayout::Explicit { device_size, dim_map, stride_map, dtype }
+            let mut explicit = Explicit::new(device_size);
+            (explicit.dim_map, explicit.stride_map, explicit.dtype) = (dim_map, stride_map, dtype);
+            SpyreLayout::from(explicit)
         })
     });
     let constructor = (0usize..5).prop_flat_map(|rank| {
@@ -735,7 +776,11 @@ fn spyre() -> impl Strategy<Value = SpyreLayout> {
                     order.extend(sparse.then_some(None));
                     order
                 });
-                SpyreLayout::Constructor { size, dtype, dim_order }
+                let mut made = Constructor::new(size.clone(), dtype);
+                made.dim_order = dim_order;
+                // Today's form has strides.
+                let strided = if made.dim_order.is_none() { made.strides(vec![7; size.len()]) } else { made };
+                SpyreLayout::from(strided)
             },
         )
     });
@@ -745,7 +790,7 @@ fn spyre() -> impl Strategy<Value = SpyreLayout> {
 fn three_tuple() -> impl Strategy<Value = ThreeTuple> {
     (0usize..9).prop_flat_map(|rank| {
         (sizes(rank), vec(any::<i64>(), rank), vec(any::<i64>(), rank)).prop_map(
-            |(ranges, device_strides, host_strides)| ThreeTuple { ranges, device_strides, host_strides },
+            |(ranges, device_strides, host_strides)| ThreeTuple::new(ranges, device_strides, host_strides),
         )
     })
 }
@@ -754,18 +799,16 @@ fn dci() -> impl Strategy<Value = Dci> {
     let nest = (0usize..5).prop_flat_map(|rank| {
         let parts = (sizes(rank), vec(any::<i64>(), rank), vec(any::<i64>(), rank), size(), size());
         parts.prop_map(|(size, source_strides, destination_strides, source_offset, destination_offset)| {
-            Dcsi { size, source_strides, destination_strides, source_offset, destination_offset }
+            Dcsi::new(size, source_strides, destination_strides).offsets(source_offset, destination_offset)
         })
     });
     let format = || proptest::option::of(select(DataFormat::all().collect::<Vec<_>>()));
     (any::<bool>(), format(), format(), vec(nest, 0..4), sizes(0..4), sizes(0..4)).prop_map(
-        |(host_to_device, source_format, destination_format, nests, input_shape, output_shape)| Dci {
-            host_to_device,
-            source_format,
-            destination_format,
-            nests,
-            input_shape,
-            output_shape,
+        |(host_to_device, source_format, destination_format, nests, input_shape, output_shape)| {
+            let mut dci = Dci::new(nests).shapes(input_shape, output_shape);
+            dci.host_to_device = host_to_device;
+            (dci.source_format, dci.destination_format) = (source_format, destination_format);
+            dci
         },
     )
 }
@@ -788,17 +831,20 @@ fn descriptor() -> impl Strategy<Value = Descriptor> {
 }
 
 fn mapper() -> impl Strategy<Value = Mapper> {
-    let placement = prop_oneof![any::<i64>().prop_map(Placement::Shard), Just(Placement::Replicate)];
+    let placement = prop_oneof![any::<i64>().prop_map(MeshPlacement::Shard), Just(MeshPlacement::Replicate)];
     let dim = || proptest::option::of(any::<i64>());
     prop_oneof![
-        (vec(1u64..9, 1..4), any::<i64>())
-            .prop_map(|(mesh_shape, dim)| Mapper::ShardTensorToMesh { mesh_shape, dim }),
+        (vec(1u64..9, 1..4), any::<i64>()).prop_map(|(mesh_shape, dim)| Mapper::shard(mesh_shape, dim)),
         ([1u64..200, 1u64..200], [dim(), dim()])
-            .prop_map(|(mesh_shape, dims)| Mapper::ShardTensor2dMesh { mesh_shape, dims }),
-        vec(1u64..9, 1..4).prop_map(|mesh_shape| Mapper::ReplicateTensorToMesh { mesh_shape }),
+            .prop_map(|(mesh_shape, dims)| Mapper::shard_2d(mesh_shape, dims)),
+        vec(1u64..9, 1..4).prop_map(Mapper::replicate),
         vec((placement, 1u64..9), 1..5).prop_map(|dims| {
             let (placements, mesh_shape) = dims.into_iter().unzip();
-            Mapper::MeshMapperConfig { placements, mesh_shape }
+            Mapper::config(placements, mesh_shape)
+        }),
+        vec((any::<i64>().prop_map(MeshPlacement::Shard), 1u64..9), 1..5).prop_map(|dims| {
+            let (placements, shape) = dims.into_iter().unzip();
+            Mapper::config_over(placements, vec![16, 512], shape)
         }),
     ]
 }

@@ -141,8 +141,26 @@
 // `tw_place.shared` of a format whose elements share nothing.
 #define TW_NONE 18446744073709551615ull
 
+// What `tw_sink.wait` returns when the time has passed and no slot has arrived.
+#define TW_PENDING 1
+
+// `tw_stage_report.slowest`: reading sources.
+#define TW_SIDE_SOURCE 0
+
+// `tw_stage_report.slowest`: converting.
+#define TW_SIDE_CONVERSION 1
+
+// `tw_stage_report.slowest`: the sink.
+#define TW_SIDE_SINK 2
+
 // A compiled conversion: immutable, usable from any thread, made by tw_plan_compile and freed by tw_plan_free.
 typedef struct tw_plan tw_plan;
+
+// An opened tensor file: immutable, usable from any thread, made by tw_tensorbin_open and freed by tw_tensorbin_free.
+typedef struct tw_tensorbin tw_tensorbin;
+
+// A ring of slots, made by tw_stager_create and freed by tw_stager_free. Runs of one stager wait for each other.
+typedef struct tw_stager tw_stager;
 
 // The outcome of a call. Positive: the content of the arguments is wrong. Negative: the call itself is. Numbers never
 // change their meaning; later versions may return new ones.
@@ -373,6 +391,131 @@ typedef struct tw_owner {
     uint64_t elements;
 } tw_owner;
 
+// What the header of a tensor file says.
+typedef struct tw_tensorbin_info {
+    // Set by the caller: `sizeof(tw_tensorbin_info)`.
+    uint32_t struct_size;
+    // Element type of the tensor: that of `format`, TW_F32 for a block float.
+    tw_format dtype;
+    // What the shards hold.
+    tw_format format;
+    // 1 if the file has all parts of the tensor, 0 if it is one of several.
+    uint32_t complete;
+    // Dimensions of the tensor.
+    uint64_t rank;
+    // Dimensions of the mesh.
+    uint64_t mesh_rank;
+    // Devices that have a shard in the file.
+    uint64_t shards;
+    // The byte of the file at which the shards begin.
+    uint64_t payload;
+} tw_tensorbin_info;
+
+// Bytes that can be read by ranges: a file, the memory of a device.
+typedef struct tw_reader {
+    // `sizeof(tw_reader)`.
+    uint32_t struct_size;
+    // Reads begin at multiples of so many bytes, end there or behind the last byte, and go to memory aligned to as
+    // many: a power of two up to 4096; 0: 1.
+    uint32_t alignment;
+    // How many bytes there are.
+    uint64_t size;
+    // Passed to `read_at` as it is.
+    void *ctx;
+    // Puts `length` bytes from `at` on to `into`: 0, or any other number for a failure. What lies behind the last byte is
+    // left as it is. It is called from a thread of the library's, one call at a time, and must not throw or jump out.
+    int32_t (*read_at)(void *ctx, uint64_t at, void *into, size_t length);
+} tw_reader;
+
+// One tensor to be staged. It never grows.
+typedef struct tw_transfer {
+    // The conversion.
+    const struct tw_plan *plan;
+    // All bytes of the plan's source, or NULL with a reader.
+    const void *source;
+    // How many they are.
+    size_t source_length;
+    // What the source is read from, or NULL. Transfers in a row that name one reader share its reads.
+    const struct tw_reader *reader;
+    // With a reader: where the source begins in it.
+    uint64_t begin;
+} tw_transfer;
+
+// A part of a slot: a chunk of the destination of one tensor. It never grows.
+typedef struct tw_piece {
+    // Its bytes.
+    const void *data;
+    // How many they are.
+    size_t length;
+    // Which of the transfers it belongs to.
+    uint64_t transfer;
+    // Its first byte in the destination, all buffers one after another.
+    uint64_t destination;
+    // The buffer of the destination in which all of it lies.
+    uint64_t buffer;
+    // Its first byte in that buffer.
+    uint64_t buffer_offset;
+} tw_piece;
+
+// Where slots go. The functions are called from the thread that called tw_stager_run, and must not throw or jump out.
+typedef struct tw_sink {
+    // `sizeof(tw_sink)`.
+    uint32_t struct_size;
+    // Must be 0.
+    uint32_t reserved;
+    // Passed to the functions as it is.
+    void *ctx;
+    // Begins to move the pieces of a slot: 0, or any other number if it cannot, which ends the run. The array `pieces` is
+    // valid during the call; the bytes stay as they are until `wait` has named the ticket.
+    int32_t (*submit)(void *ctx, uint64_t ticket, const struct tw_piece *pieces, size_t count);
+    // Waits for at most `limit_ms` milliseconds until the bytes of some ticket have arrived, in any order: puts it to
+    // `ticket` and returns 0; TW_PENDING if none has by then; any other number if that of `ticket` has failed, which ends the
+    // run. Its memory is used again in any case. NULL: bytes have arrived when `submit` returns.
+    int32_t (*wait)(void *ctx, uint64_t limit_ms, uint64_t *ticket);
+} tw_sink;
+
+// How a run is done. All zero but `struct_size`: as without it.
+typedef struct tw_stage_options {
+    // `sizeof(tw_stage_options)`.
+    uint32_t struct_size;
+    // Must be 0.
+    uint32_t reserved;
+    // How long to wait for one slot to arrive; 0: 2 minutes.
+    uint64_t wait_limit_ms;
+    // Bytes of a window of a source that is read; 0: 32 MiB.
+    size_t read_bytes;
+    // The most bytes of both windows; 0: no limit.
+    size_t window_limit;
+} tw_stage_options;
+
+// What a run did. Times are in nanoseconds.
+typedef struct tw_stage_report {
+    // Set by the caller: `sizeof(tw_stage_report)`.
+    uint32_t struct_size;
+    // The side on which most of the time went: TW_SIDE_SOURCE to TW_SIDE_SINK.
+    uint32_t slowest;
+    // Bytes of destinations that were produced.
+    uint64_t bytes;
+    // Bytes that were read through readers.
+    uint64_t bytes_read;
+    // Slots that were submitted.
+    uint64_t slots;
+    // Bytes of memory for windows of sources, beside the ring.
+    uint64_t window_bytes;
+    // From the first moment to the last.
+    uint64_t wall_ns;
+    // Inside of reads, beside everything else.
+    uint64_t reading_ns;
+    // Converting.
+    uint64_t converting_ns;
+    // Waiting for reads.
+    uint64_t waiting_for_source_ns;
+    // Waiting for the sink.
+    uint64_t waiting_for_sink_ns;
+    // Inside of `tw_sink.submit`.
+    uint64_t submitting_ns;
+} tw_stage_report;
+
 // Done.
 #define TW_OK 0
 
@@ -412,6 +555,9 @@ typedef struct tw_owner {
 // A file could not be read or written.
 #define TW_IO 12
 
+// Staging was cancelled, ran out of time, or was let down by its sink.
+#define TW_STAGING 13
+
 // A pointer is NULL that must not be.
 #define TW_NULL -1
 
@@ -430,7 +576,7 @@ typedef struct tw_owner {
 // The executor failed, or did not run every task exactly once. The destination is undefined.
 #define TW_EXECUTOR -6
 
-// The pointer is to something else than a plan.
+// The pointer is to something else than a plan, a file or a stager.
 #define TW_HANDLE -7
 
 // A defect of the library, which it survived. What was to be written is undefined.
@@ -585,6 +731,96 @@ tw_status tw_plan_owner(const struct tw_plan *plan,
 tw_status tw_plan_explain(const struct tw_plan *plan,
                           struct tw_text *text,
                           struct tw_text *message);
+
+// Opens a .tensorbin file of TTNN and checks its header against its length. The new handle goes to `file`, which must
+// be freed by tw_tensorbin_free; NULL goes there on failure.
+tw_status tw_tensorbin_open(struct tw_string path,
+                            struct tw_tensorbin **file,
+                            struct tw_text *message);
+
+// Closes a file that no call is using any more. NULL is allowed, and does nothing.
+tw_status tw_tensorbin_free(struct tw_tensorbin *file);
+
+// Writes what the header of a file says to `info`.
+tw_status tw_tensorbin_query(const struct tw_tensorbin *file,
+                             struct tw_tensorbin_info *info,
+                             struct tw_text *message);
+
+// Writes the shape of a tensor to `shape`: of that on the device at `device`, a place of `device_rank` numbers in the
+// mesh, or with 0 of them of the whole tensor. TW_SHORT if `capacity` numbers are too few.
+tw_status tw_tensorbin_shape(const struct tw_tensorbin *file,
+                             const uint64_t *device,
+                             size_t device_rank,
+                             uint64_t *shape,
+                             size_t capacity,
+                             struct tw_text *message);
+
+// Shard number `index` of a file: the place of its device in the mesh goes to `device`, and the bytes of the file that
+// hold it to `begin` and `length`. TW_SHORT if `capacity` numbers are too few for the place.
+tw_status tw_tensorbin_shard(const struct tw_tensorbin *file,
+                             uint64_t index,
+                             uint64_t *device,
+                             size_t capacity,
+                             uint64_t *begin,
+                             uint64_t *length,
+                             struct tw_text *message);
+
+// Reads a tensor into `destination`, all buffers of the layout one after another; with `layout` NULL it is a row-major
+// host array of the element type of tw_tensorbin_info. `device` is as for tw_tensorbin_shape: with 0 numbers a tensor on a mesh
+// is put together, which must be complete and have equal replicas. With `executor` NULL everything is done on the
+// calling thread. Memory for the bytes that are read is taken meanwhile.
+tw_status tw_tensorbin_read(const struct tw_tensorbin *file,
+                            const uint64_t *device,
+                            size_t device_rank,
+                            const struct tw_layout *layout,
+                            void *destination,
+                            size_t destination_length,
+                            const struct tw_executor *executor,
+                            struct tw_text *message);
+
+// Writes a tensor as a .tensorbin file, which appears under its name when it is complete. The destination of the
+// request is the layout of what one device gets: TTNN's, as struct or text, with a mesh or without. Its memory
+// configuration is recorded, and does not change the bytes.
+tw_status tw_tensorbin_save(struct tw_string path,
+                            const struct tw_request *request,
+                            const void *source,
+                            size_t source_length,
+                            const struct tw_executor *executor,
+                            struct tw_text *message);
+
+// Writes the copy from a host array into the plan's destination as torch-spyre's DataConversionInfo, in JSON. TW_VALUE
+// if the source is not a host array or the destination more than one buffer of plain elements; TW_SHORT if the text
+// does not fit; `text->length` is then what is needed, without the NUL.
+tw_status tw_plan_dci(const struct tw_plan *plan,
+                      struct tw_text *text,
+                      struct tw_text *message);
+
+// Makes a ring of `slots` slots of `slot_bytes` each, which is kept from run to run; 0 and 0: 3 of 32 MiB. `memory` is
+// NULL, or one pointer for each slot to `slot_bytes` bytes that nobody else uses until the stager is freed: pinned
+// memory. The new stager goes to `stager`, which must be freed by tw_stager_free; NULL goes there on failure.
+tw_status tw_stager_create(size_t slots,
+                           size_t slot_bytes,
+                           void *const *memory,
+                           struct tw_stager **stager,
+                           struct tw_text *message);
+
+// Frees a stager that no call is using any more, and with it slots that no sink may be reading any more. NULL is allowed,
+// and does nothing.
+tw_status tw_stager_free(struct tw_stager *stager);
+
+// Converts `count` tensors, one after another, and hands the bytes of their destinations to `sink`, each byte once, in
+// slots. With `executor` NULL everything is converted on the calling thread; what has a reader is read ahead on a thread
+// of the library's. `options` and `report` may be NULL; `report` is written where the run fails, too. When it returns the
+// sink has given back every slot, or has had the time limit for each: TW_STAGING then says how many are still out, whose
+// memory is not used again.
+tw_status tw_stager_run(struct tw_stager *stager,
+                        const struct tw_transfer *transfers,
+                        size_t count,
+                        const struct tw_sink *sink,
+                        const struct tw_executor *executor,
+                        const struct tw_stage_options *options,
+                        struct tw_stage_report *report,
+                        struct tw_text *message);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -246,6 +246,15 @@ public:
         return {buffer.data(), text.length};
     }
 
+    std::string dci() const {
+        tw_text text{nullptr, 0, 0};
+        tw_plan_dci(get(), &text, nullptr);
+        std::vector<char> buffer(text.length + 1);
+        text = {buffer.data(), buffer.size(), 0};
+        detail::check([&](tw_text *message) { return tw_plan_dci(get(), &text, message); });
+        return {buffer.data(), text.length};
+    }
+
     // The handle, for the functions of tilewright.h.
     const tw_plan *get() const noexcept { return plan_.get(); }
 

@@ -196,7 +196,17 @@ unsafe impl Versioned for tw_spyre {}
 // SAFETY: as above.
 unsafe impl Versioned for tw_plan_info {}
 // SAFETY: as above.
+unsafe impl Versioned for tw_tensorbin_info {}
+// SAFETY: as above.
 unsafe impl Versioned for tw_executor {}
+// SAFETY: as above.
+unsafe impl Versioned for tw_reader {}
+// SAFETY: as above.
+unsafe impl Versioned for tw_sink {}
+// SAFETY: as above.
+unsafe impl Versioned for tw_stage_options {}
+// SAFETY: as above.
+unsafe impl Versioned for tw_stage_report {}
 
 /// A struct cannot have grown to more than this; what says so is not a size.
 const MAX_STRUCT: usize = 1024;

@@ -74,7 +74,8 @@ impl Executor for Foreign {
         // `shared` outlives its use.
         let status = unsafe { (self.run)(self.ctx, tasks as u32, Some(run_task), arg) };
         let done = shared.done.load(Ordering::Acquire);
-        self.failure.set(if shared.panicked.load(Ordering::Relaxed) {
+        let earlier = self.failure.take();
+        self.failure.set(earlier.or(if shared.panicked.load(Ordering::Relaxed) {
             Some(Failure::new(TW_INTERNAL, "a defect of tilewright: a task panicked"))
         } else if status != 0 {
             Some(Failure::new(
@@ -85,7 +86,7 @@ impl Executor for Foreign {
             Some(Failure::new(TW_EXECUTOR, format!("executor->run made {done} calls for {tasks} tasks")))
         } else {
             None
-        });
+        }));
     }
 }
 

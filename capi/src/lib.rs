@@ -7,6 +7,8 @@
 mod border;
 mod executor;
 mod request;
+mod stager;
+mod tensorbin;
 mod types;
 
 use std::ffi::{c_char, c_void};
@@ -14,9 +16,13 @@ use std::fmt;
 
 use border::{Extent, Failure, Out, OutStruct, Result, call, check_apart, slice, slice_out};
 use tilewright::family::MAX_RANK;
+use tilewright::family::host::strided::Memref;
+use tilewright::family::loops::Dci;
 use tilewright::layout::{Layout, Owner};
 use tilewright::{Error, Plan};
 
+pub use stager::*;
+pub use tensorbin::*;
 pub use types::*;
 
 /// What a plan begins with, so that other memory is not taken for one.
@@ -46,6 +52,7 @@ impl Handle {
 struct Inner {
     plan: Plan,
     source: Layout,
+    host: Option<Memref>,
     destination: Layout,
     warnings: Vec<String>,
 }
@@ -119,6 +126,7 @@ pub extern "C" fn tw_status_name(status: tw_status) -> *const c_char {
         TW_ISA => c"TW_ISA",
         TW_UNVERIFIED => c"TW_UNVERIFIED",
         TW_IO => c"TW_IO",
+        TW_STAGING => c"TW_STAGING",
         TW_NULL => c"TW_NULL",
         TW_MISALIGNED => c"TW_MISALIGNED",
         TW_STRUCT_SIZE => c"TW_STRUCT_SIZE",
@@ -145,7 +153,8 @@ pub unsafe extern "C" fn tw_plan_compile(
         let out = Out::new(plan, "plan")?;
         let compiled = request::read(request).and_then(|r| {
             let plan = Plan::compile(&r.source, &r.destination, &r.options)?;
-            Ok(Inner { plan, source: r.source, destination: r.destination, warnings: r.warnings })
+            let request::Request { source, host, destination, warnings, .. } = r;
+            Ok(Inner { plan, source, host, destination, warnings })
         });
         match compiled {
             Ok(inner) => {
@@ -421,6 +430,25 @@ pub unsafe extern "C" fn tw_plan_explain(
     unsafe { call(message, body) }
 }
 
+/// Writes the copy from a host array into the plan's destination as torch-spyre's DataConversionInfo, in JSON. TW_VALUE
+/// if the source is not a host array or the destination more than one buffer of plain elements; TW_SHORT if the text
+/// does not fit; `text->length` is then what is needed, without the NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tw_plan_dci(
+    plan: *const tw_plan,
+    text: *mut tw_text,
+    message: *mut tw_text,
+) -> tw_status {
+    // SAFETY: pointers are as the header says.
+    let body = || unsafe {
+        let inner = inner(plan)?;
+        let host = inner.host.as_ref().ok_or_else(|| Failure::value("source", "a layout", "a host array"))?;
+        border::write_text(text, "text", &Dci::from_layout(&inner.destination, host)?)
+    };
+    // SAFETY: as above.
+    unsafe { call(message, body) }
+}
+
 /// An error unless a buffer has the length that the plan needs; a wrong one is not even looked at.
 fn check_length(what: &'static str, given: usize, needed: usize) -> Result<()> {
     if given == needed {
@@ -453,7 +481,7 @@ mod tests {
         let dense = tilewright::Descriptor::from(tilewright::family::host::strided::Memref::of(&tensor));
         let layout = || dense.layout(&tensor, &tilewright::Placement::default()).unwrap();
         let plan = Plan::compile(&layout(), &layout(), &tilewright::Options::default()).unwrap();
-        let known = Inner { plan, source: layout(), destination: layout(), warnings: vec![] };
+        let known = Inner { plan, source: layout(), host: None, destination: layout(), warnings: vec![] };
         let mut handle = Handle { mark: PLAN, inner: known };
         let at = &raw mut handle;
         // SAFETY: a plan of this test, which outlives its use.

@@ -3,10 +3,14 @@
 use tilewright::dtype::{BlockFormat, DType, Format};
 use tilewright::family::Descriptor;
 use tilewright::family::host::strided::Memref;
-use tilewright::family::spyre::{DataFormat, SpyreLayout};
+use tilewright::family::spyre::{Constructor, DataFormat, Explicit, SpyreLayout};
+use tilewright::family::tenstorrent::device::Device;
+use tilewright::family::tenstorrent::mesh::Mapper;
 use tilewright::family::tenstorrent::metal::{Fill, MetalConstructor};
 use tilewright::family::tenstorrent::tile::{Element, TileShape};
-use tilewright::family::tenstorrent::ttnn::{Memory, Orientation, PageLayout, Scheme, Ttnn};
+use tilewright::family::tenstorrent::ttnn::{
+    CoreRangeSet, Interleaved, Memory, Orientation, PageLayout, Scheme, Sharded, Ttnn,
+};
 use tilewright::family::{MAX_RANK, Placement, Tensor};
 use tilewright::layout::Layout;
 use tilewright::plan::{Decoding, Isa, Options, Rounding, Sen169, Store};
@@ -18,10 +22,52 @@ use crate::types::*;
 /// What a request asks for.
 pub(crate) struct Request {
     pub(crate) source: Layout,
+    /// The source as it was described, where it is a host array.
+    pub(crate) host: Option<Memref>,
     pub(crate) destination: Layout,
     pub(crate) options: Options,
     /// What of the texts was ignored, one sentence each.
     pub(crate) warnings: Vec<String>,
+}
+
+/// A layout as the caller says it.
+pub(crate) struct Described {
+    pub(crate) descriptor: Descriptor,
+    pub(crate) device: Option<Device>,
+    pub(crate) mesh: Option<Mapper>,
+    pub(crate) pad_value: Option<f64>,
+}
+
+/// The tensor of a request.
+///
+/// # Safety
+/// What the request points to is as the header says.
+unsafe fn tensor(request: &tw_request) -> Result<Tensor> {
+    let Format::Plain(dtype) = format("request->dtype", request.dtype)? else {
+        return Err(Failure::value("request->dtype", request.dtype, "TW_F64 to TW_BOOL"));
+    };
+    // SAFETY: as the header says, like every pointer of a struct below.
+    let shape = unsafe { bounded(request.shape, request.rank, MAX_RANK, "request->shape") }?.to_vec();
+    Ok(Tensor { shape, dtype })
+}
+
+/// Reads a request whose destination is not a layout yet.
+///
+/// # Safety
+/// As [`read`].
+pub(crate) unsafe fn described_both(
+    request: *const tw_request,
+) -> Result<(Tensor, Layout, Described, Options)> {
+    // SAFETY: as above.
+    let request = unsafe { versioned(request, "request") }?;
+    let mut warnings = Vec::new();
+    // SAFETY: as above.
+    unsafe {
+        let tensor = tensor(&request)?;
+        let (source, _) = layout(request.source, "source", &tensor, &mut warnings)?;
+        let destination = described(request.destination, "destination", &tensor, &mut warnings)?;
+        Ok((tensor, source, destination, options(&request)?))
+    }
 }
 
 /// Reads a request of the caller.
@@ -29,23 +75,16 @@ pub(crate) struct Request {
 /// # Safety
 /// Where not NULL, `request` and what it points to are as the header says.
 pub(crate) unsafe fn read(request: *const tw_request) -> Result<Request> {
-    // SAFETY: as the header says, like every pointer of a struct below.
+    // SAFETY: as the header says.
     let request = unsafe { versioned(request, "request") }?;
-    let Format::Plain(dtype) = format("request->dtype", request.dtype)? else {
-        return Err(Failure::value("request->dtype", request.dtype, "TW_F64 to TW_BOOL"));
-    };
     // SAFETY: as above.
-    let shape = unsafe { bounded(request.shape, request.rank, MAX_RANK, "request->shape") }?.to_vec();
-    let tensor = Tensor { shape, dtype };
+    let tensor = unsafe { tensor(&request) }?;
     let mut warnings = Vec::new();
-    Ok(Request {
-        // SAFETY: as above.
-        source: unsafe { layout(request.source, "source", &tensor, &mut warnings) }?,
-        // SAFETY: as above.
-        destination: unsafe { layout(request.destination, "destination", &tensor, &mut warnings) }?,
-        options: options(&request)?,
-        warnings,
-    })
+    // SAFETY: as above.
+    let (source, host) = unsafe { layout(request.source, "source", &tensor, &mut warnings) }?;
+    // SAFETY: as above.
+    let (destination, _) = unsafe { layout(request.destination, "destination", &tensor, &mut warnings) }?;
+    Ok(Request { source, host, destination, options: options(&request)?, warnings })
 }
 
 fn options(request: &tw_request) -> Result<Options> {
@@ -90,14 +129,32 @@ pub(crate) const ISA: [(u32, Isa); 4] =
 
 /// # Safety
 /// As [`read`].
-unsafe fn layout(
+pub(crate) unsafe fn layout(
     at: *const tw_layout,
     what: &str,
     tensor: &Tensor,
     warnings: &mut Vec<String>,
-) -> Result<Layout> {
+) -> Result<(Layout, Option<Memref>)> {
+    // SAFETY: passed on.
+    let Described { descriptor, device, mesh, pad_value } = unsafe { described(at, what, tensor, warnings) }?;
+    let placement =
+        Placement { device: device.as_ref(), mesh: mesh.as_ref(), pad_value, ..Placement::default() };
+    let layout = descriptor.layout(tensor, &placement)?;
+    let whole = placement.mesh.is_none();
+    Ok((layout, if let (Descriptor::Memref(host), true) = (descriptor, whole) { Some(host) } else { None }))
+}
+
+/// # Safety
+/// As [`read`].
+unsafe fn described(
+    at: *const tw_layout,
+    what: &str,
+    tensor: &Tensor,
+    warnings: &mut Vec<String>,
+) -> Result<Described> {
     if at.is_null() {
-        return Ok(host(tensor).layout(tensor, &Placement::default())?);
+        let descriptor = Descriptor::Memref(host(tensor));
+        return Ok(Described { descriptor, device: None, mesh: None, pad_value: None });
     }
     // SAFETY: as above.
     let given = unsafe { versioned(at, what) }?;
@@ -136,7 +193,7 @@ unsafe fn layout(
         } else if !given.spyre.is_null() {
             spyre(given.spyre, tensor)?
         } else {
-            host(tensor)
+            Descriptor::Memref(host(tensor))
         }
     };
     descriptor.validate()?;
@@ -149,14 +206,12 @@ unsafe fn layout(
         // SAFETY: as above.
         unsafe { border::slice(given.pad_value, 1, &name("pad_value")) }?.first().copied()
     };
-    let placement =
-        Placement { device: device.as_ref(), mesh: mesh.as_ref(), pad_value, ..Placement::default() };
-    Ok(descriptor.layout(tensor, &placement)?)
+    Ok(Described { descriptor, device, mesh, pad_value })
 }
 
 /// A row-major host array.
-fn host(tensor: &Tensor) -> Descriptor {
-    Memref::of(tensor).into()
+fn host(tensor: &Tensor) -> Memref {
+    Memref::of(tensor)
 }
 
 /// # Safety
@@ -191,27 +246,21 @@ unsafe fn ttnn(at: *const tw_ttnn) -> Result<Descriptor> {
         },
         other => return Err(Failure::value("ttnn->page_layout", other, "TW_ROW_MAJOR or TW_TILE")),
     };
-    let sharded = |scheme| Memory::Sharded {
-        scheme,
-        grid: given.grid,
-        shard: shard.to_vec(),
-        orientation: if columns_first { Orientation::ColMajor } else { Orientation::RowMajor },
+    let orientation = if columns_first { Orientation::ColMajor } else { Orientation::RowMajor };
+    let sharded = |scheme| {
+        let cores = CoreRangeSet::grid(given.grid[0], given.grid[1]);
+        Memory::Sharded(Sharded::new(scheme, cores, shard.to_vec()).orientation(orientation))
     };
     let memory = match given.memory {
         TW_SINGLE => Memory::Single,
-        TW_INTERLEAVED => Memory::Interleaved { banks: given.banks, alignment: given.alignment },
+        TW_INTERLEAVED => Memory::Interleaved(Interleaved::new(given.banks, given.alignment)),
         TW_HEIGHT_SHARDED => sharded(Scheme::Height),
         TW_WIDTH_SHARDED => sharded(Scheme::Width),
         TW_BLOCK_SHARDED => sharded(Scheme::Block),
         TW_ND_SHARDED => sharded(Scheme::Nd),
         other => return Err(Failure::value("ttnn->memory", other, "TW_SINGLE to TW_ND_SHARDED")),
     };
-    Ok(Descriptor::Ttnn(Ttnn {
-        dtype: format("ttnn->format", given.format)?,
-        layout,
-        pad_value: None,
-        memory,
-    }))
+    Ok(Ttnn::new(format("ttnn->format", given.format)?, layout).memory(memory).into())
 }
 
 /// # Safety
@@ -242,7 +291,7 @@ unsafe fn spyre(at: *const tw_spyre, tensor: &Tensor) -> Result<Descriptor> {
     let given = unsafe { versioned(at, "spyre") }?;
     let Tensor { shape, dtype } = tensor.clone();
     if given.rank == 0 {
-        return Ok(Descriptor::Spyre(SpyreLayout::Constructor { size: shape, dtype, dim_order: None }));
+        return Ok(SpyreLayout::from(Constructor::new(shape, dtype)).into());
     }
     // SAFETY: as above.
     let device_size = unsafe { bounded(given.device_size, given.rank, MAX_RANK, "spyre->device_size") }?;
@@ -251,12 +300,8 @@ unsafe fn spyre(at: *const tw_spyre, tensor: &Tensor) -> Result<Descriptor> {
     let data_format = DataFormat::from_number(given.data_format.into());
     let data_format = data_format
         .ok_or_else(|| Failure::value("spyre->data_format", given.data_format, "a number of DataFormats"))?;
-    Ok(Descriptor::Spyre(SpyreLayout::Explicit {
-        device_size: device_size.to_vec(),
-        dim_map: None,
-        stride_map: Some(stride_map.to_vec()),
-        dtype: Some(data_format),
-    }))
+    let explicit = Explicit::new(device_size.to_vec()).stride_map(stride_map.to_vec()).dtype(data_format);
+    Ok(SpyreLayout::from(explicit).into())
 }
 
 /// The tile of these sizes; none where both are 0.
@@ -311,6 +356,11 @@ const FORMATS: [(tw_format, Format); 29] = [
     (TW_MXINT4, Format::Block(BlockFormat::MxInt4)),
     (TW_MXINT2, Format::Block(BlockFormat::MxInt2)),
 ];
+
+/// The number of a format.
+pub(crate) fn code(format: Format) -> tw_format {
+    FORMATS.iter().find(|f| f.1 == format).map_or(0, |f| f.0)
+}
 
 fn format(what: &str, code: tw_format) -> Result<Format> {
     let format = FORMATS.iter().find(|f| f.0 == code).map(|f| f.1);

@@ -35,6 +35,8 @@ pub const TW_ISA: tw_status = 10;
 pub const TW_UNVERIFIED: tw_status = 11;
 /// A file could not be read or written.
 pub const TW_IO: tw_status = 12;
+/// Staging was cancelled, ran out of time, or was let down by its sink.
+pub const TW_STAGING: tw_status = 13;
 /// A pointer is NULL that must not be.
 pub const TW_NULL: tw_status = -1;
 /// A pointer is not aligned for what it points to.
@@ -47,7 +49,7 @@ pub const TW_OVERLAP: tw_status = -4;
 pub const TW_SHORT: tw_status = -5;
 /// The executor failed, or did not run every task exactly once. The destination is undefined.
 pub const TW_EXECUTOR: tw_status = -6;
-/// The pointer is to something else than a plan.
+/// The pointer is to something else than a plan, a file or a stager.
 pub const TW_HANDLE: tw_status = -7;
 /// A defect of the library, which it survived. What was to be written is undefined.
 pub const TW_INTERNAL: tw_status = -8;
@@ -372,6 +374,28 @@ pub struct tw_plan_info {
     pub rank: u64,
 }
 
+/// What the header of a tensor file says.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tw_tensorbin_info {
+    /// Set by the caller: `sizeof(tw_tensorbin_info)`.
+    pub struct_size: u32,
+    /// Element type of the tensor: that of `format`, TW_F32 for a block float.
+    pub dtype: tw_format,
+    /// What the shards hold.
+    pub format: tw_format,
+    /// 1 if the file has all parts of the tensor, 0 if it is one of several.
+    pub complete: u32,
+    /// Dimensions of the tensor.
+    pub rank: u64,
+    /// Dimensions of the mesh.
+    pub mesh_rank: u64,
+    /// Devices that have a shard in the file.
+    pub shards: u64,
+    /// The byte of the file at which the shards begin.
+    pub payload: u64,
+}
+
 /// Where an element lies.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -419,4 +443,134 @@ pub struct tw_executor {
     /// any more. It must not throw or jump out.
     pub run:
         Option<unsafe extern "C" fn(ctx: *mut c_void, tasks: u32, task: tw_task, arg: *mut c_void) -> i32>,
+}
+
+/// What `tw_sink.wait` returns when the time has passed and no slot has arrived.
+pub const TW_PENDING: i32 = 1;
+
+/// `tw_stage_report.slowest`: reading sources.
+pub const TW_SIDE_SOURCE: u32 = 0;
+/// `tw_stage_report.slowest`: converting.
+pub const TW_SIDE_CONVERSION: u32 = 1;
+/// `tw_stage_report.slowest`: the sink.
+pub const TW_SIDE_SINK: u32 = 2;
+
+/// Bytes that can be read by ranges: a file, the memory of a device.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tw_reader {
+    /// `sizeof(tw_reader)`.
+    pub struct_size: u32,
+    /// Reads begin at multiples of so many bytes, end there or behind the last byte, and go to memory aligned to as
+    /// many: a power of two up to 4096; 0: 1.
+    pub alignment: u32,
+    /// How many bytes there are.
+    pub size: u64,
+    /// Passed to `read_at` as it is.
+    pub ctx: *mut c_void,
+    /// Puts `length` bytes from `at` on to `into`: 0, or any other number for a failure. What lies behind the last byte is
+    /// left as it is. It is called from a thread of the library's, one call at a time, and must not throw or jump out.
+    pub read_at:
+        Option<unsafe extern "C" fn(ctx: *mut c_void, at: u64, into: *mut c_void, length: usize) -> i32>,
+}
+
+/// One tensor to be staged. It never grows.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tw_transfer {
+    /// The conversion.
+    pub plan: *const super::tw_plan,
+    /// All bytes of the plan's source, or NULL with a reader.
+    pub source: *const c_void,
+    /// How many they are.
+    pub source_length: usize,
+    /// What the source is read from, or NULL. Transfers in a row that name one reader share its reads.
+    pub reader: *const tw_reader,
+    /// With a reader: where the source begins in it.
+    pub begin: u64,
+}
+
+/// A part of a slot: a chunk of the destination of one tensor. It never grows.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tw_piece {
+    /// Its bytes.
+    pub data: *const c_void,
+    /// How many they are.
+    pub length: usize,
+    /// Which of the transfers it belongs to.
+    pub transfer: u64,
+    /// Its first byte in the destination, all buffers one after another.
+    pub destination: u64,
+    /// The buffer of the destination in which all of it lies.
+    pub buffer: u64,
+    /// Its first byte in that buffer.
+    pub buffer_offset: u64,
+}
+
+/// Where slots go. The functions are called from the thread that called tw_stager_run, and must not throw or jump out.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tw_sink {
+    /// `sizeof(tw_sink)`.
+    pub struct_size: u32,
+    /// Must be 0.
+    pub reserved: u32,
+    /// Passed to the functions as it is.
+    pub ctx: *mut c_void,
+    /// Begins to move the pieces of a slot: 0, or any other number if it cannot, which ends the run. The array `pieces` is
+    /// valid during the call; the bytes stay as they are until `wait` has named the ticket.
+    pub submit: Option<
+        unsafe extern "C" fn(ctx: *mut c_void, ticket: u64, pieces: *const tw_piece, count: usize) -> i32,
+    >,
+    /// Waits for at most `limit_ms` milliseconds until the bytes of some ticket have arrived, in any order: puts it to
+    /// `ticket` and returns 0; TW_PENDING if none has by then; any other number if that of `ticket` has failed, which ends the
+    /// run. Its memory is used again in any case. NULL: bytes have arrived when `submit` returns.
+    pub wait: Option<unsafe extern "C" fn(ctx: *mut c_void, limit_ms: u64, ticket: *mut u64) -> i32>,
+}
+
+/// How a run is done. All zero but `struct_size`: as without it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tw_stage_options {
+    /// `sizeof(tw_stage_options)`.
+    pub struct_size: u32,
+    /// Must be 0.
+    pub reserved: u32,
+    /// How long to wait for one slot to arrive; 0: 2 minutes.
+    pub wait_limit_ms: u64,
+    /// Bytes of a window of a source that is read; 0: 32 MiB.
+    pub read_bytes: usize,
+    /// The most bytes of both windows; 0: no limit.
+    pub window_limit: usize,
+}
+
+/// What a run did. Times are in nanoseconds.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tw_stage_report {
+    /// Set by the caller: `sizeof(tw_stage_report)`.
+    pub struct_size: u32,
+    /// The side on which most of the time went: TW_SIDE_SOURCE to TW_SIDE_SINK.
+    pub slowest: u32,
+    /// Bytes of destinations that were produced.
+    pub bytes: u64,
+    /// Bytes that were read through readers.
+    pub bytes_read: u64,
+    /// Slots that were submitted.
+    pub slots: u64,
+    /// Bytes of memory for windows of sources, beside the ring.
+    pub window_bytes: u64,
+    /// From the first moment to the last.
+    pub wall_ns: u64,
+    /// Inside of reads, beside everything else.
+    pub reading_ns: u64,
+    /// Converting.
+    pub converting_ns: u64,
+    /// Waiting for reads.
+    pub waiting_for_source_ns: u64,
+    /// Waiting for the sink.
+    pub waiting_for_sink_ns: u64,
+    /// Inside of `tw_sink.submit`.
+    pub submitting_ns: u64,
 }

@@ -296,6 +296,7 @@ static void queries(tw_plan *plan) {
         STATUS(statuses[i], tw_plan_locate(handle, 0, NULL, 0, NULL, 0, &count, &message));
         STATUS(statuses[i], tw_plan_owner(handle, 0, 0, 0, &owner, NULL, 0, &message));
         STATUS(statuses[i], tw_plan_explain(handle, &out, &message));
+        STATUS(statuses[i], tw_plan_dci(handle, &out, &message));
         EXPECT(tw_plan_free((tw_plan *)handle) == (i == 0 ? TW_OK : statuses[i]));
     }
     STATUS(TW_NULL, tw_plan_query(plan, NULL, &message));

@@ -31,6 +31,7 @@ fn compile(source: &str, link: Link) -> PathBuf {
     command.args([if cpp { "-std=c++17" } else { "-std=c11" }, "-g", "-pthread"]);
     command.args(["-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
     command.arg(format!("-DVERSION=\"{}\"", env!("CARGO_PKG_VERSION")));
+    command.arg(format!("-DSCRATCH=\"{}\"", scratch("").display()));
     command.arg("-I").arg(root().join("include")).arg(&path).arg("-o").arg(&program);
     let libraries = libraries();
     match link {
@@ -52,6 +53,7 @@ fn check(source: &str, link: Link) -> String {
         let mut command = Command::new("valgrind");
         command.args(["--quiet", "--error-exitcode=9", "--leak-check=full", "--show-leak-kinds=all"]);
         // Valgrind knows no AVX-512.
+        command.arg(format!("--suppressions={}", root().join("tests/valgrind.supp").display()));
         command.args(["--errors-for-leak-kinds=all"]).arg(&program).env("TILEWRIGHT_ISA", "base");
         run(&mut command);
     }
@@ -86,6 +88,16 @@ fn a_plan_freed_twice_is_noticed() {
 #[test]
 fn wrong_executors_are_statuses() {
     check("tests/executors.c", Link::Shared);
+}
+
+#[test]
+fn tensor_files_are_written_and_read() {
+    check("tests/tensorbin.c", Link::Shared);
+}
+
+#[test]
+fn stagers_stage() {
+    check("tests/stager.c", Link::Static);
 }
 
 #[test]

@@ -105,6 +105,7 @@ int main() {
     EXPECT(owner.kind == TW_OWNER_ELEMENTS && owner.indices.size() == 2 && owner.indices[0] == 499);
     EXPECT(plan.owner(TW_DESTINATION, 0, info.destination_bytes - 1).kind == TW_OWNER_PADDING);
     EXPECT(plan.explain().find("f32 -> bf16") != std::string::npos);
+    EXPECT(plan.dci().find("\"dcsi_\"") != std::string::npos);
 
     const tilewright::plan back(shape, TW_F32, tilewright::layout("ttnn(dtype=bfloat16, layout=TILE)"),
                                 tilewright::make<tw_layout>());

@@ -63,9 +63,10 @@ pub(crate) struct BenchArgs {
 
 #[derive(Args)]
 pub(crate) struct ConvertArgs {
-    /// A .npy or .safetensors file, or raw bytes with --shape and --dtype; without it a small built-in tensor
+    /// A .npy, .safetensors or .tensorbin file, or raw bytes with --shape and --dtype; without it a small built-in tensor
     pub(crate) input: Option<PathBuf>,
-    /// Write all buffers here, one after the other; a .npy name where the result is one dense host array
+    /// Write all buffers here, one after the other; a .npy name where the result is one dense host array, a .tensorbin
+    /// name for a file of TTNN
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// Logical shape of a raw input, e.g. 2,3,4
@@ -77,6 +78,12 @@ pub(crate) struct ConvertArgs {
     /// Which tensor of a .safetensors file
     #[arg(long, value_name = "NAME")]
     pub(crate) tensor: Option<String>,
+    /// Which device's tensor of a .tensorbin file, by its place in the mesh [default: the whole tensor]
+    #[arg(long, value_name = "a,b")]
+    pub(crate) coordinate: Option<String>,
+    /// Of a .tensorbin result, only the shards of these devices, counted row-major, e.g. 0..4
+    #[arg(long, value_name = "A..B")]
+    pub(crate) devices: Option<String>,
     /// Layout of a raw input [default: dense row-major]
     #[arg(long, value_name = "LAYOUT")]
     pub(crate) from: Option<String>,
@@ -120,6 +127,9 @@ pub(crate) struct NumberArgs {
 
 #[derive(Args)]
 pub(crate) struct ExplainArgs {
+    /// A .tensorbin file to explain, instead of a layout
+    #[arg(conflicts_with_all = ["TensorArgs", "LayoutArgs", "from"])]
+    pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) tensor: TensorArgs,
     /// Layout of the source [default: dense row-major]
@@ -130,6 +140,9 @@ pub(crate) struct ExplainArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print the copy from the host array as torch-spyre's DataConversionInfo, in JSON
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) dci: bool,
 }
 
 #[derive(Args)]

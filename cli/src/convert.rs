@@ -9,6 +9,7 @@ use serde_json::json;
 use tilewright::family::Tensor;
 use tilewright::run::AlignedBuffer;
 use tilewright::{Error, Layout};
+use tilewright_files::tensorbin::Writer;
 use tilewright_files::{HostArray, Order, Output, Source, npy};
 
 use super::arguments::{ConvertArgs, LayoutArgs};
@@ -17,6 +18,7 @@ use super::failure::{Failure, Result};
 use super::input;
 use super::progress::Stage;
 use super::streams::{print, warn};
+use super::tensorbin;
 
 /// Where the built-in tensor goes when nobody says.
 const BUILT_IN_LAYOUT: &str = "ttnn(dtype=bfloat8_b, layout=TILE)";
@@ -29,25 +31,34 @@ pub(crate) fn run(args: &ConvertArgs, isa: Isa) -> Result<()> {
         let array = input::built_in(args)?;
         let to = args.layouts.to.clone().unwrap_or_else(|| BUILT_IN_LAYOUT.to_owned());
         let layouts = LayoutArgs { to: Some(to), ..args.layouts.clone() };
-        return convert("a built-in ramp", &array, &layouts, true, args, isa);
+        return convert("a built-in ramp", &array, None, &layouts, true, args, isa);
     };
     if args.out.is_none() {
         return Err(Failure::usage("--out", "none", "the file to write"));
     }
     let source = Source::open(path)?;
-    let array = input::read(path, &source, args)?;
-    convert(&path.display().to_string(), &array, &args.layouts, args.check, args, isa)
+    let (array, stored) = input::read(path, &source, args)?;
+    convert(&path.display().to_string(), &array, stored, &args.layouts, args.check, args, isa)
 }
 
 fn convert(
     name: &str,
     array: &HostArray<'_>,
+    stored: Option<Layout>,
     layouts: &LayoutArgs,
     check: bool,
     args: &ConvertArgs,
     isa: Isa,
 ) -> Result<()> {
-    let texts = Texts::read(&array.tensor, layouts, args.from.as_deref())?;
+    let mut texts = Texts::read(&array.tensor, layouts, args.from.as_deref())?;
+    texts.stored = stored;
+    match args.out.as_deref().filter(|out| tensorbin::is_named(out)) {
+        Some(out) => texts.file = Some(tensorbin::describe(out, &texts, args.devices.as_deref())?),
+        None if args.devices.is_some() => {
+            return Err(Failure::usage("--devices", "another result", "a .tensorbin name as --out"));
+        }
+        None => {}
+    }
     warn(&texts.warnings);
     let choices = Choices { order: array.order, pad_value: args.pad_value, numbers: args.numbers, isa };
     let job = Job::prepare(texts, &choices)?;
@@ -61,7 +72,13 @@ fn convert(
 
     let mut bytes = memory(total)?;
     let output = match (&args.out, &header) {
-        (Some(out), Some(header)) => Some(Output::create(out, header.len() as u64 + total)?),
+        (Some(out), Some(header)) if job.texts.file.is_none() => {
+            Some(Output::create(out, header.len() as u64 + total)?)
+        }
+        _ => None,
+    };
+    let writer = match (&args.out, &job.texts.file) {
+        (Some(out), Some(file)) => Some(Writer::create(out, file)?),
         _ => None,
     };
     let stage = Stage::begin("converting", total);
@@ -73,7 +90,9 @@ fn convert(
         let _stage = Stage::begin("checking", total);
         compare(&bytes, &job.reference(&array.bytes)?)?;
     }
-    if let (Some(mut output), Some(header)) = (output, header) {
+    if let (Some(writer), Some(file)) = (writer, &job.texts.file) {
+        tensorbin::write(writer, file, &bytes)?;
+    } else if let (Some(mut output), Some(header)) = (output, header) {
         let stage = Stage::begin("writing", total);
         output.write(&header)?;
         for part in bytes.chunks(WRITE_STEP) {

@@ -12,6 +12,7 @@ use tilewright::plan::Sen169;
 use tilewright::run;
 use tilewright::text;
 use tilewright::{DType, Error, Format, Layout, Options, Plan};
+use tilewright_files::tensorbin::TensorBin;
 use tilewright_files::{Order, byte_len};
 
 use super::arguments::{self, Codec, Compat, LayoutArgs, NumberArgs, Rounding};
@@ -28,11 +29,24 @@ pub(crate) struct Texts {
     pub(crate) device: Option<Device>,
     pub(crate) mesh: Option<Mapper>,
     lenient: bool,
+    /// The layout of a source that says so itself.
+    pub(crate) stored: Option<Layout>,
+    /// The tensor file that the result goes to.
+    pub(crate) file: Option<TensorBin>,
     /// What is not understood.
     pub(crate) warnings: Vec<String>,
 }
 
 impl Texts {
+    /// The host array that is the source.
+    pub(crate) fn host(&self) -> Result<Memref> {
+        match &self.from {
+            None => Ok(Memref::of(&self.tensor)),
+            Some(Descriptor::Memref(host)) => Ok(host.clone()),
+            Some(other) => Err(Error::value("source of the copy", other, "a host array, memref<..>").into()),
+        }
+    }
+
     /// Reads the texts; without `--to` the result is dense row-major on each device of a mesh.
     pub(crate) fn read(tensor: &Tensor, layouts: &LayoutArgs, from: Option<&str>) -> Result<Texts> {
         byte_len(&tensor.shape, tensor.dtype)?;
@@ -56,11 +70,16 @@ impl Texts {
             None if mesh.is_some() => dense(&part, Order::RowMajor),
             None => return Err(Failure::usage("--to", "none", "the layout of the result")),
         };
-        Ok(Texts { tensor: tensor.clone(), part, to, from, device, mesh, lenient: layouts.lenient, warnings })
+        let lenient = layouts.lenient;
+        let (stored, file) = (None, None);
+        Ok(Texts { tensor: tensor.clone(), part, to, from, device, mesh, lenient, stored, file, warnings })
     }
 
     /// The layout of the result.
     pub(crate) fn target(&self, pad_value: Option<f64>) -> Result<Layout> {
+        if let Some(file) = &self.file {
+            return Ok(file.whole(pad_value)?.layout);
+        }
         let device = self.device.as_ref().filter(|_| !self.device_is_of_source());
         let placement = Placement { device, mesh: self.mesh.as_ref(), pad_value, lenient: self.lenient };
         Ok(self.to.layout(&self.tensor, &placement)?)
@@ -68,6 +87,9 @@ impl Texts {
 
     /// The layout of the source; `order` is that of a dense one.
     fn source(&self, order: Order) -> Result<Layout> {
+        if let Some(stored) = &self.stored {
+            return Ok(stored.clone());
+        }
         let Some(from) = &self.from else {
             return Ok(dense(&self.tensor, order).layout(&self.tensor, &Placement::default())?);
         };

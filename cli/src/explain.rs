@@ -2,6 +2,7 @@
 
 use kernels::Isa;
 use serde_json::json;
+use tilewright::family::loops::Dci;
 use tilewright_files::Order;
 
 use super::arguments::{ExplainArgs, NumberArgs};
@@ -9,20 +10,25 @@ use super::engine::{Choices, Job, Texts};
 use super::failure::Result;
 use super::hardware::{Hardware, shown};
 use super::streams::{print, warn};
+use super::tensorbin;
 
 /// How many buffers and nests are shown one by one.
 const SHOWN: usize = 8;
 
 pub(crate) fn run(args: &ExplainArgs, isa: Isa) -> Result<()> {
-    let texts = Texts::read(
-        &args.tensor.read(Some(&args.layouts), args.from.as_deref())?,
-        &args.layouts,
-        args.from.as_deref(),
-    )?;
+    if let Some(file) = &args.file {
+        return tensorbin::explain(file, args.json);
+    }
+    let tensor = args.tensor.read(Some(&args.layouts), args.from.as_deref())?;
+    let texts = Texts::read(&tensor, &args.layouts, args.from.as_deref())?;
     warn(&texts.warnings);
     let choices = Choices { order: Order::RowMajor, pad_value: None, numbers: NumberArgs::default(), isa };
     let job = Job::prepare(texts, &choices)?;
-    print(&if args.json { json(&job, isa) } else { text(&job, isa)? })
+    print(&match (args.dci, args.json) {
+        (true, _) => format!("{}\n", Dci::from_layout(&job.layout, &job.texts.host()?)?),
+        (_, true) => json(&job, isa),
+        _ => text(&job, isa)?,
+    })
 }
 
 /// Places without an element, in percent of all places.

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 use tilewright::Layout;
-use tilewright::family::Descriptor;
 use tilewright::family::tenstorrent::device::Core;
-use tilewright::family::tenstorrent::ttnn::{Memory, Orientation, Scheme};
+use tilewright::family::tenstorrent::ttnn::Memory;
+use tilewright::family::{Descriptor, Tensor};
 
 use super::engine::Texts;
 use super::failure::Result;
@@ -18,13 +18,18 @@ pub(crate) struct Hardware<'a> {
     layout: &'a Layout,
     /// Buffers of one device of the mesh.
     buffers: u64,
+    /// Where on the mesh each device is that gets a part; empty without a mesh.
+    devices: Vec<Vec<u64>>,
     /// With a `#tt.device`: the core of each buffer of one mesh device, physical and virtual.
     cores: Vec<(Core, Vec<u64>)>,
 }
 
 impl<'a> Hardware<'a> {
     pub(crate) fn new(texts: &'a Texts, layout: &'a Layout) -> Result<Hardware<'a>> {
-        let devices = texts.mesh.as_ref().map_or(Ok(1), |mesh| mesh.devices())?;
+        let tensor = Tensor { shape: layout.shape().to_vec(), dtype: texts.part.dtype };
+        let devices = texts.mesh.as_ref().map(|mesh| mesh.distribution(&tensor)).transpose()?;
+        let devices = devices.map_or_else(Vec::new, |handed_out| handed_out.coordinates);
+        let parts = devices.len().max(1) as u64;
         let grid = &layout.geometry().grid;
         let mut cores = Vec::new();
         if let Some(device) = texts.device.as_ref().filter(|_| is_metal(&texts.to)) {
@@ -34,15 +39,14 @@ impl<'a> Hardware<'a> {
             cores = all.filter_map(|core| Some((places.physical(&core)?, core))).collect();
             cores.sort_unstable();
         }
-        Ok(Hardware { texts, layout, buffers: layout.buffers() / devices.max(1), cores })
+        Ok(Hardware { texts, layout, buffers: layout.buffers() / parts, devices, cores })
     }
 
     /// What a buffer is.
     pub(crate) fn buffer(&self, buffer: u64) -> Vec<Term> {
         let (part, local) = (buffer / self.buffers.max(1), buffer % self.buffers.max(1));
-        let mesh = self.texts.mesh.as_ref();
         let mut terms: Vec<Term> =
-            mesh.map(|mesh| ("device", json!(unravel(part, mesh.mesh_shape())))).into_iter().collect();
+            self.devices.get(part as usize).map(|device| ("device", json!(device))).into_iter().collect();
         let grid = &self.layout.geometry().grid;
         match (&self.texts.to, &self.texts.device) {
             (to, Some(device)) if is_metal(to) => {
@@ -53,11 +57,13 @@ impl<'a> Hardware<'a> {
             }
             (to, None) if is_metal(to) => terms.push(("core", json!(unravel(local, grid)))),
             (Descriptor::Ttnn(ttnn), _) => match &ttnn.memory {
-                Memory::Single => {}
-                Memory::Interleaved { .. } => terms.push(("bank", json!(local))),
-                Memory::Sharded { scheme, grid: cores, orientation, .. } => {
-                    terms.push(("core", json!(core(*scheme, *orientation, *cores, grid, local))));
+                Memory::Interleaved(banks) => {
+                    let bank = |order: &Vec<u32>| order.iter().position(|&b| u64::from(b) == local);
+                    let bank = banks.bank_order.as_ref().and_then(bank).map_or(local, |bank| bank as u64);
+                    terms.push(("bank", json!(bank)));
                 }
+                Memory::Sharded(sharded) => terms.push(("core", json!(sharded.core(grid, local)))),
+                _ => {}
             },
             _ => {}
         }
@@ -96,27 +102,6 @@ fn is_metal(to: &Descriptor) -> bool {
     matches!(to, Descriptor::Metal(_) | Descriptor::MetalConstructor(_) | Descriptor::MetalCurrent(_))
 }
 
-/// The core of a TTNN buffer: buffers are listed row-major over the cores that hold a shard.
-fn core(scheme: Scheme, orientation: Orientation, grid: [u64; 2], shards: &[u64], buffer: u64) -> [u64; 2] {
-    match (scheme, orientation) {
-        (Scheme::Block, _) => {
-            let columns = shards[usize::from(orientation == Orientation::RowMajor)];
-            [buffer / columns, buffer % columns]
-        }
-        (_, Orientation::RowMajor) => [buffer / grid[1], buffer % grid[1]],
-        (_, Orientation::ColMajor) => {
-            // Shards go down the columns: the first rows have one more core in use than the others.
-            let used = shards.iter().product::<u64>().min(grid[0].saturating_mul(grid[1]));
-            let (columns, longer) = (used / grid[0], used % grid[0]);
-            let in_longer = longer * (columns + 1);
-            match buffer.checked_sub(in_longer) {
-                None => [buffer / (columns + 1), buffer % (columns + 1)],
-                Some(rest) => [longer + rest / columns.max(1), rest % columns.max(1)],
-            }
-        }
-    }
-}
-
 /// The index whose row-major number is `n`.
 fn unravel(mut n: u64, shape: &[u64]) -> Vec<u64> {
     let mut index = vec![0; shape.len()];
@@ -130,41 +115,4 @@ fn unravel(mut n: u64, shape: &[u64]) -> Vec<u64> {
 /// A value for people: `(1, 2)` or `3`.
 pub(crate) fn shown(value: &Value) -> String {
     value.to_string().replace('[', "(").replace(']', ")").replace(',', ", ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cores_of_ttnn_buffers_are_those_that_hold_a_shard() {
-        // Dealt one by one, then listed row-major.
-        let dealt = |orientation, grid: [u64; 2], shards: u64| {
-            let mut cores: Vec<[u64; 2]> = (0..shards.min(grid[0] * grid[1]))
-                .map(|s| match orientation {
-                    Orientation::RowMajor => [s / grid[1], s % grid[1]],
-                    Orientation::ColMajor => [s % grid[0], s / grid[0]],
-                })
-                .collect();
-            cores.sort_unstable();
-            cores
-        };
-        for orientation in [Orientation::RowMajor, Orientation::ColMajor] {
-            for (rows, columns) in [(1, 1), (1, 5), (5, 1), (2, 3), (3, 2), (4, 4)] {
-                for shards in 1..20 {
-                    let grid = [rows, columns];
-                    for (buffer, expected) in dealt(orientation, grid, shards).iter().enumerate() {
-                        let seen = core(Scheme::Height, orientation, grid, &[shards, 1], buffer as u64);
-                        assert_eq!(
-                            seen, *expected,
-                            "{orientation:?} {grid:?} {shards} shards, buffer {buffer}"
-                        );
-                    }
-                }
-            }
-        }
-        // Shard (i, j) of 2 x 3 is on core (i, j), or on core (j, i).
-        assert_eq!(core(Scheme::Block, Orientation::RowMajor, [8, 8], &[2, 3], 4), [1, 1]);
-        assert_eq!(core(Scheme::Block, Orientation::ColMajor, [8, 8], &[2, 3], 4), [2, 0]);
-    }
 }

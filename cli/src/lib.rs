@@ -16,6 +16,7 @@ mod lower;
 mod progress;
 mod scan;
 mod streams;
+mod tensorbin;
 
 use std::ffi::OsString;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! Tensor files: `.npy`, `.safetensors` and raw bytes in, files that appear whole or not at all out.
+//! Tensor files: `.npy`, `.safetensors`, `.tensorbin` and raw bytes in, files that appear whole or not at all out.
 //!
 //! Readers ask a [`Source`] for the ranges they need, never copy what they can borrow, and trust no number that they
 //! have not compared with the length of the file. A damaged file is [`Error::Io`]; a request that does not suit a
@@ -27,6 +27,7 @@ pub mod npy;
 mod output;
 pub mod safetensors;
 mod source;
+pub mod tensorbin;
 
 use std::borrow::Cow;
 

@@ -8,6 +8,8 @@ mod error;
 mod layout;
 mod memory;
 mod plan;
+mod stage;
+mod tensorbin;
 mod threads;
 
 use std::ffi::OsString;
@@ -37,6 +39,8 @@ fn _tilewright(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Error", error)?;
     module.add_class::<layout::Layout>()?;
     module.add_class::<plan::Plan>()?;
+    module.add_class::<tensorbin::TensorBin>()?;
     module.add_function(wrap_pyfunction!(main, module)?)?;
+    module.add_function(wrap_pyfunction!(stage::stage, module)?)?;
     module.add_function(wrap_pyfunction!(describe, module)?)
 }

@@ -8,6 +8,7 @@
 
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::MaybeUninit;
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use pyo3::exceptions::PyTypeError;
@@ -142,6 +143,47 @@ impl<'py> Memory<'py> {
         }
         // SAFETY: as in `source`; writable by its own word, apart from `source`, and borrowed mutably from `self`.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.start.cast(), self.len) })
+    }
+}
+
+impl Memory<'_> {
+    /// The bytes, for a ring of slots, which is gone before this value is.
+    pub(crate) fn lend(&mut self) -> PyResult<Lent> {
+        self.destination(&[])?;
+        Ok(Lent { at: self.start, len: self.len })
+    }
+}
+
+/// Memory that a [`Memory`] outlives: `stage` drops the ring before what it was made of.
+pub(crate) struct Lent {
+    at: *mut u8,
+    len: usize,
+}
+
+// SAFETY: bytes may be used from any thread; P2: nobody else uses them meanwhile.
+unsafe impl Send for Lent {}
+// SAFETY: as above; shared references only read.
+unsafe impl Sync for Lent {}
+
+impl Deref for Lent {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        if self.len == 0 {
+            return &[];
+        }
+        // SAFETY: as in `Memory::source`, for the memory lives as long.
+        unsafe { std::slice::from_raw_parts(self.at, self.len) }
+    }
+}
+
+impl DerefMut for Lent {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        if self.len == 0 {
+            return &mut [];
+        }
+        // SAFETY: as in `Memory::destination`, which `lend` has asked; borrowed by nobody else.
+        unsafe { std::slice::from_raw_parts_mut(self.at, self.len) }
     }
 }
 

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tilewright::family::Descriptor;
 use tilewright::family::host::strided::Memref;
+use tilewright::family::loops::Dci;
 use tilewright::family::tenstorrent::device::Device;
 use tilewright::family::tenstorrent::mesh::{Mapper, Uneven};
 use tilewright::family::{Family, Placement, Tensor};
@@ -160,6 +161,16 @@ impl Plan {
         })
     }
 
+    /// The copy from a dense host array as torch-spyre's DataConversionInfo, in JSON.
+    fn dci(&self) -> PyResult<String> {
+        if !self.from_host {
+            return Err(value("source", "a layout", "a host array"));
+        }
+        Dci::from_layout(&self.destination, &Memref::of(&self.tensor))
+            .map(|dci| dci.to_string())
+            .map_err(exception)
+    }
+
     /// Facts about the destination and the plan by their names in the command line's JSON.
     #[getter]
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -275,7 +286,7 @@ impl Plan {
     }
 
     /// The plan that reads an array: as the tensor, with whatever strides, or as the raw bytes of the source's buffers.
-    fn plan_for(&self, py: Python<'_>, x: &Memory<'_>) -> PyResult<Arc<tilewright::Plan>> {
+    pub(crate) fn plan_for(&self, py: Python<'_>, x: &Memory<'_>) -> PyResult<Arc<tilewright::Plan>> {
         let Tensor { shape, dtype } = &self.tensor;
         if self.from_host && x.shape() == shape && x.element().carries(*dtype) {
             let strides = x.strides().ok_or_else(|| {

@@ -339,6 +339,7 @@ pub(crate) fn element_bytes(format: Format) -> u64 {
     match format {
         Format::Plain(dtype) => dtype.size() as u64,
         Format::Sen169 => 2,
+        Format::TtE4M3 => 1,
         Format::Block(_) => 0,
     }
 }

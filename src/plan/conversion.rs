@@ -38,6 +38,7 @@ impl Endpoint {
                 Format::Plain(dtype) => dtype.number(),
                 Format::Sen169 if options.sen169 == Sen169::Deeptools => Some(Number::Sen169Deeptools),
                 Format::Sen169 => Some(Number::Sen169),
+                Format::TtE4M3 => Some(Number::TtE4M3),
                 Format::Block(_) => Some(Number::F32),
             },
             space: layout.space.clone(),
@@ -89,11 +90,17 @@ impl Op {
         }
         let integer = |format| if let Format::Plain(dtype) = format { dtype.integer() } else { None };
         let cast = match (src.format, dst.format, dst.number) {
-            // How the device's runtime hands over truth values.
-            (Format::Plain(DType::Bool), Format::Sen169, Some(to)) => Cast::Truth(to),
-            (from, to, _) => match (integer(from), integer(to)) {
-                (Some(from), Some(to)) => Cast::Integer(from, to),
-                _ => return Err(none("integers become other integers only, and bool becomes sen169 only")),
+            // A mask as 0 and 1, and whole numbers by their value, as frameworks hand them over.
+            (Format::Plain(DType::Bool), Format::Sen169 | Format::TtE4M3 | Format::Plain(_), Some(to)) => {
+                Cast::Truth(to)
+            }
+            (_, Format::Block(_), _) => {
+                return Err(none("integers and bool become block floats by way of bf16 or f32"));
+            }
+            (from, to, number) => match (integer(from), integer(to), number) {
+                (Some(from), Some(to), _) => Cast::Integer(from, to),
+                (Some(from), None, Some(to)) => Cast::Value(from, to),
+                _ => return Err(none("floats become no integers, and bool becomes floats only")),
             },
         };
         Ok(Op::Cast { cast, strict: !options.saturate })

@@ -129,7 +129,13 @@ impl fmt::Display for Runs<'_> {
         if nest.leaf == Leaf::Element && schedule.prefetch_distance != 0 {
             write!(f, ", prefetch distance {}", schedule.prefetch_distance)?;
         }
-        let (streams, kernel) = (plan.streams && nest.leaf != Leaf::Fill, plan.isa().name());
+        let kernel = plan.isa().name();
+        let streams = plan.streams
+            && match &nest.leaf {
+                Leaf::Fill => false,
+                Leaf::Element => schedule.assembled || matches!(plan.op, Op::Copy(_)),
+                Leaf::Pack(_) => schedule.tiles.is_some_and(|row| schedule.segment <= row),
+            };
         write!(f, ", {} stores, kernels {kernel}", if streams { "non-temporal" } else { "cached" })
     }
 }

@@ -94,6 +94,11 @@ impl Plan {
         self.dst.bytes()
     }
 
+    /// Buffers of the destination, which are equal in size and lie one after another.
+    pub fn destination_buffers(&self) -> usize {
+        self.dst.space.buffers as usize
+    }
+
     /// Bytes of the smallest destination range that can be produced alone: chunks begin and end at multiples.
     ///
     /// It is one element or tile, or one unit (a page, the shard of a core) where units do not begin on multiples of

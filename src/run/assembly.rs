@@ -1,4 +1,4 @@
-//! Blocks of elements that are assembled in L1 and written from there, past the caches.
+//! Blocks of elements that are assembled in L1 and written from there, by non-temporal stores.
 
 use kernels::{Destination, Segment};
 

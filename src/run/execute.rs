@@ -78,7 +78,7 @@ impl Plan {
         }
         let threads = executor.threads();
         if len <= SMALL || threads <= 1 {
-            self.outcome(self.run(source, Chunk::new(self, &(0..len))?, destination))?;
+            self.outcome(self.run(source, 0, Chunk::new(self, &(0..len))?, destination))?;
             return Ok(written(destination));
         }
         let range = self.task_bytes(len / threads.saturating_mul(TASKS_PER_THREAD));
@@ -87,7 +87,7 @@ impl Plan {
         executor.run(split.tasks(), &|task| {
             let Some((begin, out)) = split.take(task) else { return };
             let Ok(chunk) = Chunk::new(self, &(begin..begin + out.len())) else { return };
-            if let Some(out_of_range) = self.run(source, chunk, out) {
+            if let Some(out_of_range) = self.run(source, 0, chunk, out) {
                 let mut first = first.lock().unwrap_or_else(PoisonError::into_inner);
                 *first = OutOfRange::earlier(*first, out_of_range);
             }
@@ -129,8 +129,34 @@ impl Plan {
             let (given, needed) = (out.len() as u64, chunk.len() as u64);
             return Err(Error::Length { what: "chunk", given, needed });
         }
-        self.outcome(self.run(source, chunk, out))?;
+        self.outcome(self.run(source, 0, chunk, out))?;
         Ok(written(out))
+    }
+
+    /// [`Plan::execute_chunk`] from a part of the source: `window` is its bytes from byte `window_begin` on, and holds
+    /// at least those that [`Plan::source_window`] names for the range. So a source need not be in memory whole.
+    ///
+    /// # Errors
+    /// [`Error::Value`] where the window does not hold these bytes; and as [`Plan::execute_chunk`].
+    pub fn execute_chunk_from_window(
+        &self,
+        window: &[u8],
+        window_begin: usize,
+        range: Range<usize>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let chunk = Chunk::new(self, &range)?;
+        let needed = reads(self, chunk);
+        if out.len() != chunk.len() {
+            let (given, needed) = (out.len() as u64, chunk.len() as u64);
+            return Err(Error::Length { what: "chunk", given, needed });
+        }
+        let given = window_begin..window_begin.saturating_add(window.len());
+        if !needed.is_empty() && (needed.start < given.start || needed.end > given.end) {
+            let needed = format!("bytes {needed:?}");
+            return Err(Error::value("source window", format!("bytes {given:?}"), needed));
+        }
+        self.outcome(self.run(window, window_begin, chunk, writable(out)))
     }
 
     /// The bytes of the source, from the first to behind the last, that a chunk of the destination is made of;
@@ -171,12 +197,19 @@ impl Plan {
         out_of_range.map_or(Ok(()), |value| Err(value.error(self.op)))
     }
 
-    /// Writes a chunk of the destination to `out`; the first value of it that its destination cannot hold.
-    fn run(&self, source: &[u8], chunk: Chunk, out: &mut [MaybeUninit<u8>]) -> Option<OutOfRange> {
+    /// Writes a chunk of the destination to `out`, reading the source from `source_begin` on; the first value of it that
+    /// its destination cannot hold.
+    fn run(
+        &self,
+        source: &[u8],
+        source_begin: usize,
+        chunk: Chunk,
+        out: &mut [MaybeUninit<u8>],
+    ) -> Option<OutOfRange> {
         if self.streams {
-            self.kernels.non_temporal(out, |out| Task::new(self, source, out).run(chunk))
+            self.kernels.non_temporal(out, |out| Task::new(self, source, source_begin, out).run(chunk))
         } else {
-            Task::new(self, source, &mut Destination::cached(out)).run(chunk)
+            Task::new(self, source, source_begin, &mut Destination::cached(out)).run(chunk)
         }
     }
 }

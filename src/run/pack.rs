@@ -21,11 +21,12 @@ impl Task<'_, '_> {
     ) {
         let plan = self.plan;
         let (Some(codec), Op::Convert(number, _)) = (plan.dst.codec, plan.op) else { return };
+        let source_begin = self.source_begin;
         let moved = |part: &Gather| {
-            part.moves
-                .iter()
-                .zip(first)
-                .fold(part.src, |at, (step, &first)| std::array::from_fn(|k| at[k] + step[k] * first as i64))
+            let [unit, byte, slot] = part.src;
+            part.moves.iter().zip(first).fold([unit, byte - source_begin, slot], |at, (step, &first)| {
+                std::array::from_fn(|k| at[k] + step[k] * first as i64)
+            })
         };
         let row = nest.schedule.tiles;
         if let (Some(tile), [part]) = (nest.schedule.in_place, parts) {

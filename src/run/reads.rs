@@ -101,6 +101,18 @@ mod tests {
             let mut inside = vec![0; source.len()];
             inside[window.clone()].copy_from_slice(&source[window.clone()]);
             assert_eq!(chunk(&inside), whole, "{range:?} reads outside of {window:?}");
+            let mut alone = vec![0; range.len()];
+            let (bytes, begin) = (&source[window.clone()], window.start);
+            plan.execute_chunk_from_window(bytes, begin, range.clone(), &mut alone).unwrap();
+            assert_eq!(alone, whole, "{range:?} from {window:?} alone");
+            if !bytes.is_empty() {
+                assert!(
+                    plan.execute_chunk_from_window(&bytes[1..], begin + 1, range.clone(), &mut alone)
+                        .is_err()
+                );
+                let short = &bytes[..bytes.len() - 1];
+                assert!(plan.execute_chunk_from_window(short, begin, range.clone(), &mut alone).is_err());
+            }
             if exact && !window.is_empty() {
                 for end in [window.start, window.end - 1] {
                     let mut other = source.clone();

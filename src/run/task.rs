@@ -12,6 +12,8 @@ use crate::plan::{OutOfRange, Plan};
 pub(super) struct Task<'a, 'd> {
     pub(super) plan: &'a Plan,
     pub(super) source: &'a [u8],
+    /// The byte of the source at which `source` begins.
+    pub(super) source_begin: i64,
     pub(super) out: &'a mut Destination<'d>,
     /// What is assembled before it is written.
     pub(super) block: Option<Block>,
@@ -19,8 +21,14 @@ pub(super) struct Task<'a, 'd> {
 }
 
 impl<'a, 'd> Task<'a, 'd> {
-    pub(super) fn new(plan: &'a Plan, source: &'a [u8], out: &'a mut Destination<'d>) -> Task<'a, 'd> {
-        Task { plan, source, out, block: None, scratch: Scratch::default() }
+    pub(super) fn new(
+        plan: &'a Plan,
+        source: &'a [u8],
+        source_begin: usize,
+        out: &'a mut Destination<'d>,
+    ) -> Task<'a, 'd> {
+        let source_begin = source_begin as i64;
+        Task { plan, source, source_begin, out, block: None, scratch: Scratch::default() }
     }
 
     /// Writes all of `out`, which is the chunk; the first value that its destination cannot hold.
@@ -48,6 +56,8 @@ impl<'a, 'd> Task<'a, 'd> {
         let mut done = [0_u64; MAX_LOOPS];
         let mut size = [1_u64; MAX_LOOPS];
         let mut at = view.at;
+        // Bytes of an address are counted from where its unit begins, so this moves all of them.
+        at[1] -= self.source_begin;
         let mut calls: Option<Calls<'_>> = None;
         let mut assembly: Option<Assembly<'_>> = None;
         loop {
@@ -131,7 +141,10 @@ mod tests {
         let source: Vec<u8> = (1..=15).collect();
         let mut out = [0xFF; 64];
         let chunk = Chunk::new(&plan, &(32..96)).unwrap();
-        assert_eq!(Task::new(&plan, &source, &mut Destination::cached(writable(&mut out))).run(chunk), None);
+        assert_eq!(
+            Task::new(&plan, &source, 0, &mut Destination::cached(writable(&mut out))).run(chunk),
+            None
+        );
         assert_eq!(out[..5], [6, 7, 8, 9, 10]);
         assert_eq!(out[32..37], [11, 12, 13, 14, 15]);
         assert!(out[5..32].iter().chain(&out[37..]).all(|&byte| byte == 0));

@@ -61,6 +61,15 @@ fn descriptor(cursor: &mut lexer::Cursor<'_>) -> Result<Descriptor> {
                 "metal" => Descriptor::MetalConstructor(tenstorrent::metal::constructor(cursor)?),
                 "ttnn" => Descriptor::Ttnn(tenstorrent::ttnn::ttnn(cursor)?),
                 "SpyreTensorLayout" => Descriptor::Spyre(spyre::spyre(cursor)?),
+                "MemoryConfig" => {
+                    let message = "`MemoryConfig` says where pages go, not what they hold: expected \
+                                   ttnn(dtype=.., layout=.., memory_config=MemoryConfig(..))";
+                    return Err(cursor.error(span, message.into()));
+                }
+                _ if tenstorrent::mesh::MAPPERS.contains(&word) => {
+                    let message = "a mesh mapper is no layout: it is given beside one, as --mesh or mesh=";
+                    return Err(cursor.error(span, message.into()));
+                }
                 _ => return Err(cursor.unknown("a layout", word, span, &HEADS)),
             }
         }

@@ -4,9 +4,10 @@ use std::fmt;
 
 use super::lexer::{Cursor, quote};
 use super::loops::tuple::Tuple;
+use super::tenstorrent::python::shape;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::family::spyre::{DataFormat, SpyreLayout};
+use crate::family::spyre::{Arrangement, Constructor, DataFormat, Explicit, SpyreLayout};
 
 /// PyTorch's names of element types; the first name of a type is the one that is printed.
 const TORCH: [(&str, DType); 17] = [
@@ -34,39 +35,56 @@ pub(super) fn spyre(cursor: &mut Cursor<'_>) -> Result<SpyreLayout> {
     cursor.expect("(", "after `SpyreTensorLayout`")?;
     match cursor.peek() {
         Some('(' | '[') => constructor(cursor),
+        _ if cursor.peek_word() == "torch" => constructor(cursor),
         _ => explicit(cursor),
     }
 }
 
+/// Reads `(5, 100, 150), torch.float16, [1, 0, 2])`, or today's `[512, 256], [256, 1], torch.float16, [1, 0],
+/// ElementArrangement.STANDARD)`.
 fn constructor(cursor: &mut Cursor<'_>) -> Result<SpyreLayout> {
     let start = cursor.start();
-    let size = cursor.numbers("the size")?;
+    let size = shape(cursor, "the size")?;
     cursor.mark("size", start);
-    cursor.expect(",", "and a dtype after the size")?;
+    cursor.expect(",", "and a dtype, or strides, after the size")?;
+    let mut strides = None;
+    if matches!(cursor.peek(), Some('(' | '[')) {
+        let start = cursor.start();
+        strides = Some(cursor.integers("the strides")?);
+        cursor.mark("strides", start);
+        cursor.expect(",", "and a dtype after the strides")?;
+    }
     let start = cursor.start();
     if !(cursor.eat_word("torch") && cursor.eat(".")) {
         return Err(cursor.expected("`torch.` and the name of an element type"));
     }
     let dtype = cursor.choose("an element type of torch", &TORCH)?;
     cursor.mark("dtype", start);
-    let mut dim_order = None;
-    if cursor.eat(",") && cursor.peek() != Some(')') {
-        if cursor.eat_word("dim_order") {
-            cursor.expect("=", "after `dim_order`")?;
-        }
+    let mut made = Constructor { strides, ..Constructor::new(size, dtype) };
+    while cursor.eat(",") && cursor.peek() != Some(')') {
         let start = cursor.start();
-        dim_order = Some(cursor.list("dim_order", dimension)?);
-        cursor.mark("dim_order", start);
-        cursor.eat(",");
+        let list = matches!(cursor.peek(), Some('(' | '['));
+        if made.dim_order.is_none() && (list || cursor.eat_word("dim_order")) {
+            if !list {
+                cursor.expect("=", "after `dim_order`")?;
+            }
+            made.dim_order = Some(cursor.list("dim_order", dimension)?);
+            cursor.mark("dim_order", start);
+            continue;
+        }
+        if cursor.eat_word("element_arrangement") {
+            cursor.expect("=", "after `element_arrangement`")?;
+        }
+        made.arrangement = arrangement(cursor)?;
     }
     cursor.expect(")", "at the end of the layout")?;
-    Ok(SpyreLayout::Constructor { size, dtype, dim_order })
+    Ok(made.into())
 }
 
 fn explicit(cursor: &mut Cursor<'_>) -> Result<SpyreLayout> {
     let start = cursor.start();
     let (mut device_size, mut dim_map, mut stride_map, mut dtype) = (None, None, None, None);
-    let (mut device_strides, mut format) = (None, None);
+    let (mut device_strides, mut format, mut order) = (None, None, Arrangement::Standard);
     cursor.arguments(")", |c, key, span| {
         match key {
             "device_size" => device_size = Some(c.numbers(key)?),
@@ -81,7 +99,7 @@ fn explicit(cursor: &mut Cursor<'_>) -> Result<SpyreLayout> {
                 }
             }
             "format" => format = Some(stick_format(c)?),
-            "element_arrangement" => arrangement(c)?,
+            "element_arrangement" => order = arrangement(c)?,
             _ => {
                 c.skip_value();
                 c.warnings.push(format!(
@@ -103,7 +121,8 @@ fn explicit(cursor: &mut Cursor<'_>) -> Result<SpyreLayout> {
         let (given, needed) = if sparse { ("Sparse", "a -1") } else { ("Dense", "no -1") };
         return Err(cursor.locate(Error::value("format", given, format!("{needed} in dim_map with it"))));
     }
-    Ok(SpyreLayout::Explicit { device_size, dim_map, stride_map, dtype })
+    let explicit = Explicit::new(device_size).arrangement(order);
+    Ok(Explicit { dim_map, stride_map, dtype, ..explicit }.into())
 }
 
 /// A dimension, or -1 for none.
@@ -140,12 +159,25 @@ fn stick_format(cursor: &mut Cursor<'_>) -> Result<bool> {
     Ok(sparse)
 }
 
-/// Other arrangements move elements inside sticks, so that ignoring them would give wrong bytes.
-fn arrangement(cursor: &mut Cursor<'_>) -> Result<()> {
+/// Reads `ElementArrangement.QFP8WT`, or the name alone.
+///
+/// Others move elements inside of sticks in ways that no host array has: the runtime calls the order of DL16_TO_FP32
+/// illustrative, and never stores such tensors.
+fn arrangement(cursor: &mut Cursor<'_>) -> Result<Arrangement> {
     if cursor.eat_word("ElementArrangement") {
         cursor.expect(".", "after `ElementArrangement`")?;
     }
-    cursor.choose("an element arrangement with a known byte order", &[("STANDARD", ())])
+    let start = cursor.start();
+    let word = cursor.peek_word();
+    if ["DL16_TO_FP32", "FP32_TO_DL16", "QFP8CH", "EXX2"].contains(&word) {
+        cursor.eat_word(word);
+        let message = format!(
+            "{word} is not an element arrangement with a known byte order: only the device makes such tensors, and its \
+             runtime promises no order of their elements; expected STANDARD or QFP8WT"
+        );
+        return Err(cursor.error_since(start, message));
+    }
+    cursor.choose("an element arrangement with a known byte order", &Arrangement::NAMES)
 }
 
 /// The oldest generation prints device strides; they follow from the sizes.
@@ -184,7 +216,7 @@ impl fmt::Display for SpyreLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SpyreTensorLayout(")?;
         match self {
-            SpyreLayout::Explicit { device_size, dim_map, stride_map, dtype } => {
+            SpyreLayout::Explicit(Explicit { device_size, dim_map, stride_map, dtype, .. }) => {
                 write!(f, "device_size={device_size:?}")?;
                 if let Some(map) = dim_map {
                     write!(f, ", dim_map={}", Dimensions(map))?;
@@ -196,14 +228,27 @@ impl fmt::Display for SpyreLayout {
                     write!(f, ", device_dtype=DataFormats.{}", format.name())?;
                 }
             }
-            SpyreLayout::Constructor { size, dtype, dim_order } => {
+            SpyreLayout::Constructor(Constructor { size, strides, dtype, dim_order, .. }) => {
                 let name = TORCH.iter().find(|t| t.1 == *dtype).map_or("?", |t| t.0);
-                write!(f, "{}, torch.{name}", Tuple(size))?;
+                write!(f, "{}, ", Tuple(size))?;
+                if let Some(strides) = strides {
+                    write!(f, "{strides:?}, ")?;
+                }
+                write!(f, "torch.{name}")?;
                 if let Some(order) = dim_order {
                     write!(f, ", {}", Dimensions(order))?;
                 }
             }
         }
+        if self.arrangement() != Arrangement::Standard {
+            write!(f, ", element_arrangement=ElementArrangement.{}", self.arrangement())?;
+        }
         f.write_str(")")
+    }
+}
+
+impl fmt::Display for Arrangement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Arrangement::NAMES.iter().find(|n| n.1 == *self).map_or("?", |n| n.0))
     }
 }

@@ -7,7 +7,7 @@ use tilewright::dtype::BlockFormat;
 use tilewright::family::Descriptor;
 use tilewright::family::host::strided::Memref;
 use tilewright::family::loops::ThreeTuple;
-use tilewright::family::spyre::{DataFormat, SpyreLayout};
+use tilewright::family::spyre::{Constructor, DataFormat, Explicit, SpyreLayout};
 use tilewright::family::tenstorrent::buffer::{Arrangement, Buffer, BufferMemory};
 use tilewright::family::tenstorrent::device::Device;
 use tilewright::family::tenstorrent::mesh::{self, Mapper};
@@ -15,8 +15,11 @@ use tilewright::family::tenstorrent::metal::{
     Fill, MemoryLayout, MemorySpace, MetalConstructor, MetalCurrent, MetalLayout,
 };
 use tilewright::family::tenstorrent::tile::{Element, TileShape};
-use tilewright::family::tenstorrent::ttnn::{Memory, Orientation, PadValue, PageLayout, Scheme, Ttnn};
-use tilewright::family::tenstorrent::ttnn_layout::{BufferType, CoreRange, TensorMemoryLayout, TtnnLayout};
+use tilewright::family::tenstorrent::ttnn::{
+    CoreRange, CoreRangeSet, Interleaved, Memory, Orientation, PadValue, PageLayout, Scheme, Sharded,
+    Strategy, Ttnn,
+};
+use tilewright::family::tenstorrent::ttnn_layout::{self, BufferType, TensorMemoryLayout, TtnnLayout};
 use tilewright::family::{Family, Placement, Tensor};
 use tilewright::layout::affine::{AffineExpr, AffineMap};
 use tilewright::{DType, Format, Layout, Result};
@@ -409,8 +412,8 @@ fn ttnn_layout(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
     let cores: u64 = layout.grid.iter().product();
     if c.yes() && how != Interleaved && cores > 1 {
         // The last core first.
-        let at = |k: u64| CoreRange { start: [k, 1], end: [k, 1] };
-        let rest = CoreRange { start: [0, 1], end: [cores - 2, 1] };
+        let at = |k: u64| ttnn_layout::CoreRange { start: [k, 1], end: [k, 1] };
+        let rest = ttnn_layout::CoreRange { start: [0, 1], end: [cores - 2, 1] };
         layout.core_ranges = Some(vec![at(cores - 1), rest]);
     }
     let device = device(c, &[1, 1]).map(|device| with_banks(c, device));
@@ -468,12 +471,15 @@ fn row_major(shape: &[u64], size: u64) -> Vec<u64> {
 }
 
 /// The element types that TTNN has.
-const TTNN: [DType; 6] = [DType::Bf16, DType::F32, DType::U8, DType::U16, DType::U32, DType::I32];
+const TTNN: [DType; 7] = [DType::Bf16, DType::F32, DType::U8, DType::U16, DType::U32, DType::I32, DType::I8];
 
 /// Rows or tiles, in every memory.
 pub(crate) fn ttnn(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
     let tile = c.yes().then(|| tile_shape(c));
-    let dtype = format(c, tensor.dtype, &TTNN, tile)?;
+    let dtype = match is_float(tensor.dtype) && c.below(8) == 7 {
+        true => Format::TtE4M3,
+        false => format(c, tensor.dtype, &TTNN, tile)?,
+    };
     let layout = match tile {
         None => PageLayout::RowMajor,
         Some(shape) => PageLayout::Tile { shape, transpose: shape.can_transpose() && c.below(4) == 3 },
@@ -484,7 +490,8 @@ pub(crate) fn ttnn(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
         c.of(&[None, Some(7.0)])
     };
     let memory = ttnn_memory(c, &tensor.shape, tile);
-    let ttnn = Ttnn { dtype, layout, pad_value: pad_value.map(PadValue::new), memory };
+    let mut ttnn = Ttnn::new(dtype, layout).memory(memory);
+    ttnn.pad_value = pad_value.map(PadValue::new);
     Some(Case::of(Descriptor::Ttnn(ttnn)))
 }
 
@@ -508,7 +515,11 @@ fn ttnn_memory(c: &mut Choices, shape: &[u64], tile: Option<TileShape>) -> Memor
         0 => return Memory::Single,
         1 | 2 => {
             let (banks, alignment) = (c.of(&[1, 2, 3, 8, 12]), c.of(&[1, 16, 32, 48, 64]));
-            return Memory::Interleaved { banks, alignment };
+            let mut interleaved = Interleaved::new(banks, alignment);
+            if c.below(3) == 2 {
+                interleaved = interleaved.bank_order(c.shuffled((0..banks as u32).collect()));
+            }
+            return Memory::Interleaved(interleaved);
         }
         3 => {
             let h = part(c, height, rows);
@@ -532,15 +543,52 @@ fn ttnn_memory(c: &mut Choices, shape: &[u64], tile: Option<TileShape>) -> Memor
             let mut sizes = vec![folded];
             sizes.extend(&padded[padded.len() - rank + 1..]);
             let unit = |d: usize| if d + 2 == rank { rows } else { cols };
-            let shard = sizes
+            let shard: Vec<u64> = sizes
                 .iter()
                 .enumerate()
                 .map(|(d, &n)| if d + 2 < rank { c.up_to(n.min(5)) } else { part(c, n, unit(d)) })
                 .collect();
-            (Scheme::Nd, [c.up_to(3), c.up_to(4)], shard)
+            let counts: Vec<u64> =
+                sizes.iter().zip::<&Vec<u64>>(&shard).map(|(n, s)| n.div_ceil(*s)).collect();
+            return Memory::Sharded(nd_shards(c, &counts, shard).orientation(orientation));
         }
     };
-    Memory::Sharded { scheme, grid, shard, orientation }
+    let grid =
+        if scheme == Scheme::Block { CoreRangeSet::grid(grid[0], grid[1]) } else { core_ranges(c, grid) };
+    Memory::Sharded(Sharded::new(scheme, grid, shard).orientation(orientation))
+}
+
+/// So many rows and columns of cores: one rectangle, or a lower and a higher one that lie apart.
+fn core_ranges(c: &mut Choices, [rows, columns]: [u64; 2]) -> CoreRangeSet {
+    if rows < 2 || c.below(3) < 2 {
+        return CoreRangeSet::grid(rows, columns);
+    }
+    CoreRangeSet::new([CoreRange::new(0, 1, columns, rows - 1), CoreRange::new(2, 0, columns, 1)])
+}
+
+/// Shards, so many along each dimension, handed out in every way that there is for them.
+fn nd_shards(c: &mut Choices, counts: &[u64], shard: Vec<u64>) -> Sharded {
+    let all: u64 = counts.iter().product();
+    match (c.below(4), counts) {
+        (2, &[down, across]) => {
+            // A square has room in either orientation.
+            let side = down.max(across) + c.below(2) as u64;
+            Sharded::new(Scheme::Nd, CoreRangeSet::grid(side, side), shard).strategy(Strategy::Grid2d)
+        }
+        (3, _) => {
+            let cores = c.of(&[1, 2, 3, 4, 6, 12]
+                .into_iter()
+                .filter(|n| all.is_multiple_of(*n))
+                .collect::<Vec<u64>>());
+            let rows = if cores.is_multiple_of(2) { 2 } else { 1 };
+            let grid = core_ranges(c, [rows, cores / rows]);
+            Sharded::new(Scheme::Nd, grid, shard).strategy(Strategy::Contiguous1d)
+        }
+        _ => {
+            let grid = [c.up_to(3), c.up_to(4)];
+            Sharded::new(Scheme::Nd, core_ranges(c, grid), shard)
+        }
+    }
 }
 
 /// A constructor, or its device dimensions spelled out, in another order, with room, repeats and idle ones.
@@ -557,7 +605,7 @@ pub(crate) fn spyre(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
         order.push(None);
     }
     let (size, dtype) = (tensor.shape.clone(), tensor.dtype);
-    let constructor = SpyreLayout::Constructor { size, dtype, dim_order: Some(order) };
+    let constructor = SpyreLayout::from(Constructor::new(size, dtype).dim_order(order));
     if c.yes() {
         return Some(Case::of(Descriptor::Spyre(constructor)));
     }
@@ -588,8 +636,9 @@ pub(crate) fn spyre(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
         _ => format,
     };
     let dtype = Some(c.of(&[format, plain]));
-    let explicit = SpyreLayout::Explicit { device_size, dim_map: None, stride_map: Some(stride_map), dtype };
-    Some(Case::of(Descriptor::Spyre(explicit)))
+    let mut explicit = Explicit::new(device_size).stride_map(stride_map);
+    explicit.dtype = dtype;
+    Some(Case::of(Descriptor::Spyre(explicit.into())))
 }
 
 /// Each dimension, or its quotient and remainder, as a loop; loops in any order on both sides, with gaps.
@@ -610,11 +659,11 @@ pub(crate) fn three_tuple(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
         step *= loops[i].0 as i64;
     }
     let loops = c.shuffled(loops);
-    Some(Case::of(Descriptor::Tuple(ThreeTuple {
-        ranges: loops.iter().map(|l| l.0).collect(),
-        device_strides: loops.iter().map(|l| l.2).collect(),
-        host_strides: loops.iter().map(|l| l.1).collect(),
-    })))
+    Some(Case::of(Descriptor::Tuple(ThreeTuple::new(
+        loops.iter().map(|l| l.0).collect(),
+        loops.iter().map(|l| l.2).collect(),
+        loops.iter().map(|l| l.1).collect(),
+    ))))
 }
 
 /// What one device of a mesh gets, in a family of its own.
@@ -626,15 +675,15 @@ pub(crate) fn mesh(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
         let even = |d: &usize| local[*d].is_multiple_of(n) && Some(*d) != taken;
         let even: Vec<usize> = (0..local.len()).filter(even).collect();
         if even.is_empty() || c.below(3) == 2 {
-            return mesh::Placement::Replicate;
+            return mesh::MeshPlacement::Replicate;
         }
         let d = c.of(&even);
         taken = Some(d);
         local[d] /= n;
-        mesh::Placement::Shard(if c.yes() { d as i64 } else { d as i64 - tensor.shape.len() as i64 })
+        mesh::MeshPlacement::Shard(if c.yes() { d as i64 } else { d as i64 - tensor.shape.len() as i64 })
     });
     let placements = placements.collect();
     let families: [Draw; 5] = [ttnn, metal, metal_constructor, metal_current, spyre];
     let case = c.of(&families)(c, &Tensor { shape: local, dtype: tensor.dtype })?;
-    Some(Case { mapper: Some(Mapper::MeshMapperConfig { placements, mesh_shape }), ..case })
+    Some(Case { mapper: Some(Mapper::config(placements, mesh_shape)), ..case })
 }

@@ -83,6 +83,9 @@ impl Integer {
 pub enum Cast {
     /// From one integer format to another: the nearest value, which is the same one wherever it fits.
     Integer(Integer, Integer),
+    /// From an integer to the nearest float, by way of the nearest `f32` (ties to even) unless that is narrower than the
+    /// destination: `torch.Tensor.to` rounds 64-bit integers to `bfloat16` and `float16` so, twice.
+    Value(Integer, Number),
     /// From bytes, of which 0 is false and any other is true, to the numbers 0 and 1.
     Truth(Number),
 }
@@ -91,7 +94,7 @@ impl Cast {
     /// Bytes of a source element.
     pub const fn source_size(self) -> usize {
         match self {
-            Cast::Integer(from, _) => from.size(),
+            Cast::Integer(from, _) | Cast::Value(from, _) => from.size(),
             Cast::Truth(_) => 1,
         }
     }
@@ -100,7 +103,7 @@ impl Cast {
     pub const fn size(self) -> usize {
         match self {
             Cast::Integer(_, to) => to.size(),
-            Cast::Truth(to) => to.size(),
+            Cast::Value(_, to) | Cast::Truth(to) => to.size(),
         }
     }
 
@@ -111,6 +114,11 @@ impl Cast {
                 let (value, (least, greatest)) = (from.decode(bits), to.range());
                 let nearest = value.clamp(least, greatest);
                 (nearest as u64 & (!0 >> (64 - 8 * to.size())), nearest == value)
+            }
+            Cast::Value(from, to) => {
+                let value = from.decode(bits);
+                let value = if to == Number::F64 { value as f64 } else { f64::from(value as f32) };
+                (to.encode(value), true)
             }
             Cast::Truth(to) => (to.encode(if bits & 0xFF == 0 { 0.0 } else { 1.0 }), true),
         }

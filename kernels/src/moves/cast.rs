@@ -98,7 +98,7 @@ pub(crate) fn body(on: Casting<'_>) {
                 fits
             })
         })),
-        Cast::Truth(_) => scalar(on),
+        Cast::Value(..) | Cast::Truth(_) => scalar(on),
     }
 }
 

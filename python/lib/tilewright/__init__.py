@@ -10,15 +10,18 @@ What cannot be done raises `Error`, a `ValueError` that says what was given and 
 and numbers beyond 64 bits, raise `TypeError` and `OverflowError`. What an array's own library refuses raises its exception.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ._like import layout_of
 from ._names import is_element, long_name, name_of, numpy_dtype, short_name
-from ._tilewright import Error, Layout, __version__, describe
+from ._tilewright import Error, Layout, __version__, describe, stage
 from ._tilewright import Plan as _Plan
+from ._tilewright import TensorBin as _TensorBin
 
 __all__ = [
     "Error",
@@ -26,11 +29,15 @@ __all__ = [
     "Owner",
     "Place",
     "Plan",
+    "StageReport",
+    "Stager",
     "__version__",
     "compile",
     "convert",
     "explain",
+    "load_tensorbin",
     "locate",
+    "save_tensorbin",
     "shard",
     "stickify",
     "tilize",
@@ -113,6 +120,10 @@ class Plan:
         """What lies at a byte of a buffer."""
         return Owner(*self._plan.owner(buffer, byte))
 
+    def dci(self) -> str:
+        """The copy from a dense host array into a Spyre layout as torch-spyre's DataConversionInfo, in JSON."""
+        return self._plan.dci()
+
     @property
     def info(self) -> dict[str, Any]:
         """The facts that `explain` shows, by name."""
@@ -156,6 +167,51 @@ class Plan:
     def __repr__(self) -> str:
         shape = "x".join(map(str, self.shape))
         return f"<Plan: {shape} {self.dtype} to {self._plan.info['to']}>"
+
+
+class StageReport(NamedTuple):
+    """What a run of a `Stager` did; times are in seconds."""
+
+    bytes: int
+    slots: int
+    wall: float
+    converting: float
+    in_sink: float
+
+
+class Stager:
+    """A few pieces of memory through which any number of tensors go to a device: the memory that it takes is theirs.
+
+    `slots` is how many there are, of `slot_bytes` each; or the memory itself: writable arrays of equal size, such as pinned
+    tensors, which nothing else uses while a call runs.
+    """
+
+    def __init__(self, slots: int | Sequence[Any] = 3, slot_bytes: int = 32 << 20) -> None:
+        if isinstance(slots, int):
+            if not 1 <= slots <= 64:
+                raise Error(f"slots: given {slots}, needed 1 to 64")
+            slots = [np.empty(slot_bytes, np.uint8) for _ in range(slots)]
+        self._slots = list(slots)
+
+    def run(
+        self,
+        transfers: Iterable[tuple[Plan, Any]],
+        sink: Callable[[int, int, memoryview], object],
+        threads: int | None = None,
+    ) -> StageReport:
+        """Converts each array by its plan, one after another, and calls `sink(index, begin, piece)` with the bytes of the
+        destinations, each byte once and in order: those from `begin` on of transfer `index`.
+
+        `piece` is a view of a slot, which is used again when `sink` returns: what is to stay must be copied. The
+        interpreter is free while chunks are converted. An exception of `sink` ends the run and is raised.
+        """
+        views = [memoryview(slot).cast("B") for slot in self._slots]
+
+        def piece(index: int, begin: int, slot: int, offset: int, length: int) -> None:
+            sink(index, begin, views[slot][offset : offset + length])
+
+        plans = [(plan._plan, x) for plan, x in transfers]
+        return StageReport(*stage(self._slots, plans, piece, threads))
 
 
 class _View:
@@ -219,8 +275,9 @@ def _text(layout: Layout | str | None) -> str | None:
 
 def compile(
     src: Any,
-    dst: Layout | str | None,
+    dst: Layout | str | None = None,
     *,
+    like: Any = None,
     shape: Sequence[int] | None = None,
     dtype: Any = None,
     mesh: str | None = None,
@@ -234,7 +291,8 @@ def compile(
 ) -> Plan:
     """Compiles the conversion of a tensor from `src` to `dst`.
 
-    `src` is a layout, or an array like those to be converted. `dst` is a layout; None is a dense host array. `shape` and
+    `src` is a layout, or an array like those to be converted. `dst` is a layout; None is a dense host array, or what `like`
+    is laid out as: a tensor of ttnn, or its specification, whose topology is the `mesh` where none is given. `shape` and
     `dtype` are the tensor's, where neither `src` nor `dst` says them; of an array, `dtype` says what its bits are. With a
     `mesh` mapper the layout is what one device gets; a `device` places the cores of a metal layout. `pad_value` fills what
     no element reaches.
@@ -244,6 +302,11 @@ def compile(
     the device ("device"). Of SEN169_FP16: `codec` ("nearest", "deeptools"). Integers that do not fit are an error, or the nearest that do with `saturate`.
     """
     source: str | None
+    if like is not None:
+        if dst is not None:
+            raise Error(f"dst: given {dst} beside `like`, needed one of them")
+        dst, topology = layout_of(like)
+        mesh = mesh or topology
     if src is None or isinstance(src, (str, Layout)):
         source = _text(src)
         size = None if shape is None else tuple(shape)
@@ -435,3 +498,68 @@ def unshard(
 ) -> Any:
     """The tensor of `shape` and type `dtype` of which devices hold the bytes `x`, each in the layout `source`."""
     return _compiled(tuple(shape), short_name(dtype), _text(source), None, mapper)(x, out, threads)
+
+
+def load_tensorbin(
+    path: str | PathLike[str],
+    *,
+    device: Sequence[int] | None = None,
+    per_device: bool = False,
+    dtype: Any = None,
+    threads: int | None = None,
+) -> Any:
+    """The tensor of a `.tensorbin` file of TTNN, as a numpy array.
+
+    A tensor on a mesh is put together as the file says it was handed out; the file must have all of it then, and replicas
+    must be equal. `device` is the place of one device in the mesh, whose tensor alone is read; with `per_device` the result
+    is a dict of the arrays of all devices that the file has, by their places. `dtype` is the result's element type; default:
+    that of the file, or float32 where that is a block float.
+    """
+    file = _TensorBin.open(path)
+    if per_device:
+        if device is not None:
+            raise Error(f"device: given {device} with per_device, needed one of the two")
+        return {tuple(at): _loaded(file, at, dtype, threads) for at in file.devices}
+    return _loaded(file, device, dtype, threads)
+
+
+def _loaded(file: _TensorBin, device: Sequence[int] | None, dtype: Any, threads: int | None) -> Any:
+    shape, own, stored, mapper = file.stored(device)
+    room = np.empty(file.size(device), np.uint8)
+    file.read(device, room)
+    name = own if dtype is None else short_name(dtype)
+    return _compiled(tuple(shape), name, stored, None, mapper)(room, None, threads)
+
+
+def save_tensorbin(
+    path: str | PathLike[str],
+    x: Any,
+    layout: Layout | str,
+    mesh: str | None = None,
+    *,
+    devices: range | None = None,
+    source_dtype: Any = None,
+    pad_value: float | None = None,
+    rounding: str = "host",
+    search: bool = False,
+    saturate: bool = False,
+    threads: int | None = None,
+) -> None:
+    """Writes an array as a `.tensorbin` file, which `ttnn.load_tensor` reads.
+
+    `layout` is a `ttnn(..)` text. A memory configuration in it is recorded, and does not change the bytes. With a `mesh`
+    mapper it is the layout of what one device gets, and `devices` are those of the mesh, counted row-major, whose shards the
+    file holds (default: all). The other arguments are those of `convert`.
+
+    The file appears under its name when it is complete.
+    """
+    size, name = _described(x, source_dtype)
+    if devices is not None and devices.step != 1:
+        raise Error(f"devices: given {devices}, needed a range with step 1")
+    some = None if devices is None else (devices.start, devices.stop)
+    file = _TensorBin.describe(size, name, str(layout), mesh, some)
+    _, _, stored, mapper = file.stored(None)
+    plan = _compiled(
+        size, name, None, stored, mapper, None, _exact(pad_value), rounding, search, saturate=saturate
+    )
+    file.write(path, plan(x, None, threads))

@@ -1,7 +1,8 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from os import PathLike
 from typing import Any, TypedDict, final, type_check_only
 
-__all__ = ["Error", "Layout", "Plan", "__version__", "describe", "main"]
+__all__ = ["Error", "Layout", "Plan", "TensorBin", "__version__", "describe", "main", "stage"]
 
 __version__: str
 
@@ -54,6 +55,7 @@ class Plan:
     ) -> Plan: ...
     def run(self, x: Any, out: Any, threads: int | None) -> None: ...
     def run_chunk(self, x: Any, out: Any, begin: int, end: int) -> None: ...
+    def dci(self) -> str: ...
     def locate(self, index: Sequence[int]) -> list[tuple[int, int, int, int | None]]: ...
     def owner(self, buffer: int, byte: int) -> tuple[str, list[list[int]]]: ...
     @property
@@ -73,5 +75,44 @@ class Plan:
     @property
     def host_array(self) -> tuple[list[int], str, list[int] | None, int] | None: ...
 
+@type_check_only
+class FileInfo(TypedDict):
+    to: str
+    dtype: str
+    device_shape: list[int]
+    memory: str
+    alignment: list[int]
+    mesh_shape: list[int]
+    payload_offset: int
+    stored_copies: int
+
+@final
+class TensorBin:
+    @staticmethod
+    def open(path: str | PathLike[str]) -> TensorBin: ...
+    @staticmethod
+    def describe(
+        shape: Sequence[int],
+        dtype: str,
+        layout: str,
+        mesh: str | None,
+        devices: tuple[int, int] | None,
+    ) -> TensorBin: ...
+    def stored(self, device: Sequence[int] | None) -> tuple[list[int], str, str, str | None]: ...
+    def size(self, device: Sequence[int] | None) -> int: ...
+    def read(self, device: Sequence[int] | None, out: Any) -> None: ...
+    def write(self, path: str | PathLike[str], x: Any) -> None: ...
+    @property
+    def devices(self) -> list[list[int]]: ...
+    @property
+    def info(self) -> FileInfo: ...
+
 def describe(x: Any) -> tuple[list[int], str | None]: ...
 def main(arguments: Sequence[str]) -> int: ...
+
+def stage(
+    slots: Sequence[Any],
+    transfers: Sequence[tuple[Plan, Any]],
+    sink: Callable[[int, int, int, int, int], object],
+    threads: int | None = None,
+) -> tuple[int, int, float, float, float]: ...

@@ -412,8 +412,8 @@ fn normalise(what: &str, intervals: &[(i64, i64)], rank: usize) -> Result<Vec<Ra
 /// Tiles need two dimensions to lie in, and a format that tt-mlir has.
 fn check_tileable(what: &str, element: Element, rank: usize) -> Result<()> {
     match element {
-        Element::Tile { format: Format::Sen169, .. } => {
-            Err(Error::value(what, "tiles of sen169", "a format that tt-mlir has"))
+        Element::Tile { format: format @ (Format::Sen169 | Format::TtE4M3), .. } => {
+            Err(Error::value(what, format!("tiles of {format}"), "a format that tt-mlir has"))
         }
         Element::Tile { .. } if rank < 2 => {
             Err(Error::value(what, entries(rank), "at least 2, since tiles have two dimensions"))

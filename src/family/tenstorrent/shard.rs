@@ -168,6 +168,30 @@ impl Sharding {
         Ok(())
     }
 
+    /// Gives each buffer `each` shards that follow one another: shard `s`, counted row-major, is the `s % each`-th of
+    /// buffer `buffers[s / each]`. Together they have room for exactly all shards.
+    ///
+    /// # Errors
+    /// Where sizes overflow, and where too many shards lie out of order.
+    pub(crate) fn deal_contiguous(&mut self, buffers: Buffers, each: u64) -> Result<()> {
+        let n = buffers.len();
+        let units = volume("the number of shards", [n, each])?;
+        let total = volume("the size of all buffers", [units, self.bytes])?;
+        self.space = Space::in_order(n, total);
+        if let Buffers::At(at) = buffers {
+            check_dealt(units)?;
+            let numbers =
+                at.iter().flat_map(|&b| (0..each).map(move |k| b * each as u32 + k as u32)).collect();
+            let deal = RoundRobin::new(units, 1, Some(numbers));
+            self.dealt = deal.is_some();
+            if self.dealt {
+                self.space =
+                    Space { units, unit_bytes: self.bytes, pitch_bytes: self.bytes, deal, buffers: n };
+            }
+        }
+        Ok(())
+    }
+
     /// The digits of the cells of dimension `r`: the shard, then the place inside of it.
     pub(crate) fn cells(&self, r: usize) -> Vec<Level> {
         let stride = self.grid[r + 1..].iter().fold(1, |n: u64, g| n.saturating_mul(*g));

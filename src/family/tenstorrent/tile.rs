@@ -86,7 +86,7 @@ impl Element {
             Format::Plain(dtype) => Some(dtype),
             Format::Block(B::Bfp8A | B::Bfp4A | B::Bfp2A) => Some(DType::F16),
             Format::Block(_) => Some(DType::Bf16),
-            Format::Sen169 => None,
+            Format::Sen169 | Format::TtE4M3 => None,
         }
     }
 

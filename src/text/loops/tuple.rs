@@ -22,7 +22,7 @@ pub(in crate::text) fn three_tuple(cursor: &mut Cursor<'_>) -> Result<ThreeTuple
     cursor.mark("host strides", start);
     cursor.eat(",");
     cursor.expect(")", "after the three tuples")?;
-    Ok(ThreeTuple { ranges, device_strides, host_strides })
+    Ok(ThreeTuple::new(ranges, device_strides, host_strides))
 }
 
 /// Numbers as Python prints a tuple: `()`, `(40,)`, `(2, 3)`.

@@ -257,6 +257,7 @@ pub(super) fn tile_format_name(format: Format) -> &'static str {
         Format::Plain(DType::I32) => "si32",
         Format::Plain(dtype) => dtype.name(),
         Format::Sen169 => "sen169",
+        Format::TtE4M3 => "fp8_e4m3",
         Format::Block(block) => block.mlir_name(),
     }
 }

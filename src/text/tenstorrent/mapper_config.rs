@@ -2,7 +2,7 @@
 
 use super::attribute;
 use crate::error::Result;
-use crate::family::tenstorrent::mesh::{Mapper, Placement};
+use crate::family::tenstorrent::mesh::{Mapper, MeshPlacement};
 use crate::text::lexer::Cursor;
 
 /// Reads a mapper of the compiler. It must say the shape of the mesh, since without `mesh_shape_override` the device
@@ -27,18 +27,18 @@ pub(super) fn mapper(cursor: &mut Cursor<'_>) -> Result<Mapper> {
     })?;
     let placements = cursor.required(placements, "placements", start)?;
     let mesh_shape = cursor.required(mesh_shape, "mesh_shape_override", start)?;
-    Ok(Mapper::MeshMapperConfig { placements, mesh_shape })
+    Ok(Mapper::config(placements, mesh_shape))
 }
 
 /// Reads `<shard, 0 : i64>` or `<replicate>`.
-fn placement(cursor: &mut Cursor<'_>) -> Result<Placement> {
+fn placement(cursor: &mut Cursor<'_>) -> Result<MeshPlacement> {
     const NAMES: [(&str, bool); 2] = [("shard", true), ("replicate", false)];
     cursor.expect("<", "before a placement")?;
     let placement = if cursor.choose("a placement", &NAMES)? {
         cursor.expect(",", "and a dimension after `shard`")?;
-        Placement::Shard(integer(cursor)?)
+        MeshPlacement::Shard(integer(cursor)?)
     } else {
-        Placement::Replicate
+        MeshPlacement::Replicate
     };
     cursor.expect(">", "after a placement")?;
     Ok(placement)

@@ -2,10 +2,15 @@
 
 pub(super) mod attribute;
 pub(super) mod buffer;
+mod cores;
 mod device;
 mod mapper_config;
-mod mesh;
+mod memory_config;
+#[cfg(feature = "json")]
+mod memory_json;
+pub(super) mod mesh;
 pub(super) mod metal;
+pub(super) mod python;
 pub(super) mod ttnn;
 mod ttnn_layout;
 mod ttnn_memory;

@@ -3,16 +3,21 @@
 use std::fmt;
 
 use super::attribute::{name_of, tile_shape};
+use super::cores::core_range_set;
+use super::memory_config::{MemoryConfig, memory_config, memory_layout};
+use super::python::{enumerator, shape, truth};
 use crate::dtype::{BlockFormat, Format};
 use crate::error::Result;
 use crate::family::tenstorrent::tile::TileShape;
 use crate::family::tenstorrent::ttnn::{
-    Memory, Orientation, PLAIN_NAMES, PadValue, PageLayout, Scheme, Ttnn,
+    BufferType, CoreRangeSet, Interleaved, Memory, Orientation, PLAIN_NAMES, PadValue, PageLayout, Scheme,
+    Sharded, Strategy, Ttnn,
 };
-use crate::text::lexer::Cursor;
+use crate::text::lexer::{Cursor, quote};
 use crate::text::loops::tuple::Tuple;
 
-const KEYS: [&str; 11] = [
+/// Every key, in the order of the grammar page.
+const KEYS: [&str; 15] = [
     "dtype",
     "layout",
     "tile",
@@ -22,82 +27,180 @@ const KEYS: [&str; 11] = [
     "grid",
     "shard",
     "orientation",
+    "strategy",
     "banks",
     "alignment",
+    "bank_order",
+    "memory_config",
+    "buffer_type",
 ];
+
+/// The values of the keys, each none where it is not given.
+#[derive(Default)]
+struct Given {
+    dtype: Option<Format>,
+    tiled: Option<bool>,
+    tile: Option<TileShape>,
+    transpose: Option<bool>,
+    pad_value: Option<PadValue>,
+    /// The inner none is interleaved memory.
+    memory: Option<Option<Scheme>>,
+    grid: Option<CoreRangeSet>,
+    shard: Option<Vec<u64>>,
+    orientation: Option<Orientation>,
+    strategy: Option<Strategy>,
+    banks: Option<u64>,
+    alignment: Option<u64>,
+    bank_order: Option<Vec<u32>>,
+    memory_config: Option<MemoryConfig>,
+    buffer_type: Option<BufferType>,
+}
 
 /// Reads `ttnn(...)` behind the word `ttnn`.
 pub(in crate::text) fn ttnn(cursor: &mut Cursor<'_>) -> Result<Ttnn> {
     cursor.expect("(", "after `ttnn`")?;
     let start = cursor.start();
-    let (mut dtype, mut tiled, mut tile, mut transpose, mut pad_value) = (None, None, None, None, None);
-    let (mut memory, mut grid, mut shard, mut orientation) = (None, None, None, None);
-    let (mut banks, mut alignment) = (None, None);
+    let mut given = Given::default();
     cursor.arguments(")", |c, key, span| {
-        match key {
-            "dtype" => dtype = Some(format(c)?),
-            "layout" => tiled = Some(c.choose("a layout", &[("TILE", true), ("ROW_MAJOR", false)])?),
-            "tile" => {
-                let start = c.start();
-                let [height, width] = c.pair(key)?;
-                tile = Some(tile_shape(c, start, height, width)?);
-            }
-            "transpose_tile" => {
-                transpose = Some(c.choose("a truth value", &[("True", true), ("False", false)])?)
-            }
-            "pad_value" => pad_value = Some(number(c)?),
-            "memory" => {
-                let interleaved = [("INTERLEAVED", None)];
-                let schemes = Scheme::NAMES.map(|(name, scheme)| (name, Some(scheme)));
-                memory = Some(c.choose("a memory layout", &[&interleaved[..], &schemes].concat())?);
-            }
-            "grid" => grid = Some(c.pair(key)?),
-            "shard" => shard = Some(c.numbers(key)?),
-            "orientation" => orientation = Some(c.choose("an orientation", &Orientation::NAMES)?),
-            "banks" => banks = Some(c.number("a number of banks")?),
-            "alignment" => alignment = Some(c.number("a number of bytes")?),
-            _ => return Err(c.unknown("a key of ttnn(...)", key, span, &KEYS)),
+        if !KEYS.contains(&key) {
+            return Err(c.unknown("a key of ttnn(...)", key, span, &KEYS));
         }
-        Ok(())
+        given.read(c, key)
     })?;
-    let stray = |key: &str, given: bool, needs: &str| {
-        if given { Err(cursor.error_in(key, format!("`{key}=` needs {needs}"))) } else { Ok(()) }
-    };
-    let sharding = matches!(memory, Some(Some(_)));
-    stray("grid", grid.is_some() && !sharding, "a sharded `memory=`")?;
-    stray("shard", shard.is_some() && !sharding, "a sharded `memory=`")?;
-    stray("orientation", orientation.is_some() && !sharding, "a sharded `memory=`")?;
-    stray("banks", banks.is_some() && memory != Some(None), "`memory=INTERLEAVED`")?;
-    stray("alignment", alignment.is_some() && memory != Some(None), "`memory=INTERLEAVED`")?;
-    let tiled = cursor.required(tiled, "layout", start)?;
-    stray("tile", tile.is_some() && !tiled, "`layout=TILE`")?;
-    stray("transpose_tile", transpose == Some(true) && !tiled, "`layout=TILE`")?;
-
-    let layout = if tiled {
-        PageLayout::Tile { shape: tile.unwrap_or(TileShape::T32X32), transpose: transpose == Some(true) }
+    given.check(cursor)?;
+    let layout = if cursor.required(given.tiled, "layout", start)? {
+        let shape = given.tile.unwrap_or(TileShape::T32X32);
+        PageLayout::Tile { shape, transpose: given.transpose == Some(true) }
     } else {
         PageLayout::RowMajor
     };
-    let memory = match memory {
-        None => Memory::Single,
-        Some(None) => Memory::Interleaved {
-            banks: cursor.required(banks, "banks", start)?,
-            alignment: cursor.required(alignment, "alignment", start)?,
-        },
-        Some(Some(scheme)) => Memory::Sharded {
-            scheme,
-            grid: cursor.required(grid, "grid", start)?,
-            shard: cursor.required(shard, "shard", start)?,
-            orientation: orientation.unwrap_or(Orientation::RowMajor),
-        },
-    };
-    Ok(Ttnn { dtype: cursor.required(dtype, "dtype", start)?, layout, pad_value, memory })
+    let dtype = cursor.required(given.dtype, "dtype", start)?;
+    let (pad_value, buffer_type) = (given.pad_value, given.buffer_type);
+    let buffer_type = buffer_type.or(given.memory_config.as_ref().and_then(|m| m.buffer_type));
+    let mut ttnn = Ttnn::new(dtype, layout).memory(given.memory(cursor, start)?);
+    (ttnn.pad_value, ttnn.buffer_type) = (pad_value, buffer_type);
+    Ok(ttnn)
 }
 
+impl Given {
+    /// Reads the value of a key.
+    fn read(&mut self, c: &mut Cursor<'_>, key: &str) -> Result<()> {
+        match key {
+            "dtype" => self.dtype = Some(format(c)?),
+            "layout" => self.tiled = Some(page_layout(c)?),
+            "tile" => self.tile = Some(tile(c)?),
+            "transpose_tile" => self.transpose = Some(truth(c)?),
+            "pad_value" => self.pad_value = Some(number(c)?),
+            "memory" => self.memory = Some(memory_layout(c)?),
+            "grid" => self.grid = Some(core_range_set(c)?),
+            "shard" => self.shard = Some(shape(c, key)?),
+            "orientation" => self.orientation = Some(enumerator(c, "an orientation", &Orientation::NAMES)?),
+            "strategy" => self.strategy = Some(enumerator(c, "a strategy", &Strategy::NAMES)?),
+            "banks" => self.banks = Some(c.number("a number of banks")?),
+            "alignment" => self.alignment = Some(c.number("a number of bytes")?),
+            "bank_order" => self.bank_order = Some(c.list(key, bank)?),
+            "memory_config" => self.memory_config = Some(memory_config(c)?),
+            _ => self.buffer_type = Some(enumerator(c, "a buffer type", &BufferType::NAMES)?),
+        }
+        Ok(())
+    }
+
+    /// Refuses keys that say nothing without another one.
+    fn check(&self, cursor: &Cursor<'_>) -> Result<()> {
+        let stray = |key: &str, given: bool, needs: &str| {
+            if given { Err(cursor.error_in(key, format!("`{key}=` needs {needs}"))) } else { Ok(()) }
+        };
+        if self.memory.is_some() && self.memory_config.is_some() {
+            let message = "`memory_config=` and `memory=` both say where pages go: expected one of them";
+            return Err(cursor.error_in("memory_config", message.into()));
+        }
+        let sharding = matches!(self.memory, Some(Some(_)));
+        stray("grid", self.grid.is_some() && !sharding, "a sharded `memory=`")?;
+        stray("shard", self.shard.is_some() && !sharding, "a sharded `memory=`")?;
+        stray("orientation", self.orientation.is_some() && !sharding, "a sharded `memory=`")?;
+        stray("strategy", self.strategy.is_some() && !sharding, "a sharded `memory=`")?;
+        let config = self.memory_config.as_ref().is_some_and(|m| m.sharded.is_none());
+        let interleaved = config || self.memory == Some(None);
+        stray("banks", self.banks.is_some() && !interleaved, "`memory=INTERLEAVED`")?;
+        stray("alignment", self.alignment.is_some() && !interleaved, "`memory=INTERLEAVED`")?;
+        stray("bank_order", self.bank_order.is_some() && !interleaved, "`memory=INTERLEAVED`")?;
+        stray("tile", self.tile.is_some() && self.tiled == Some(false), "`layout=TILE`")?;
+        stray("transpose_tile", self.transpose == Some(true) && self.tiled == Some(false), "`layout=TILE`")
+    }
+
+    /// Where the pages go.
+    fn memory(self, cursor: &mut Cursor<'_>, start: usize) -> Result<Memory> {
+        let scheme = match (self.memory, self.memory_config) {
+            (Some(scheme), _) => scheme,
+            (None, None) => return Ok(Memory::Single),
+            (None, Some(MemoryConfig { sharded: Some(sharded), .. })) => return Ok(Memory::Sharded(sharded)),
+            (None, Some(_)) if (self.banks, self.alignment, &self.bank_order) == (None, None, &None) => {
+                let text = "memory_config: INTERLEAVED pages lie in one buffer, as on the host, for it tells neither \
+                            banks nor alignment of a device; `banks=` and `alignment=` do";
+                cursor.warnings.push(text.into());
+                return Ok(Memory::Single);
+            }
+            (None, Some(_)) => None,
+        };
+        Ok(match scheme {
+            None => {
+                let banks = cursor.required(self.banks, "banks", start)?;
+                let mut banks = Interleaved::new(banks, cursor.required(self.alignment, "alignment", start)?);
+                banks.bank_order = self.bank_order;
+                Memory::Interleaved(banks)
+            }
+            Some(scheme) => {
+                let grid = cursor.required(self.grid, "grid", start)?;
+                let shards = Sharded::new(scheme, grid, cursor.required(self.shard, "shard", start)?)
+                    .orientation(self.orientation.unwrap_or(Orientation::RowMajor))
+                    .strategy(self.strategy.unwrap_or(scheme.strategy()));
+                Memory::Sharded(shards)
+            }
+        })
+    }
+}
+
+/// Reads `bfloat16`, `DataType.BFLOAT16` or `DataType::BFLOAT16`.
 fn format(cursor: &mut Cursor<'_>) -> Result<Format> {
-    let plain = PLAIN_NAMES.map(|(name, dtype)| (name, Format::Plain(dtype)));
     let blocks = BlockFormat::ALL.into_iter().map(|b| (b.name(), Format::Block(b)));
-    cursor.choose("a dtype", &plain.into_iter().chain(blocks).collect::<Vec<_>>())
+    enumerator(cursor, "a dtype", &PLAIN_NAMES.into_iter().chain(blocks).collect::<Vec<_>>())
+}
+
+/// Reads `TILE`, `Layout.TILE` or `ttnn.TILE_LAYOUT`; true for tiles.
+fn page_layout(cursor: &mut Cursor<'_>) -> Result<bool> {
+    let names = [("TILE", true), ("ROW_MAJOR", false), ("TILE_LAYOUT", true), ("ROW_MAJOR_LAYOUT", false)];
+    enumerator(cursor, "a layout", &names)
+}
+
+/// Reads `(32, 32)`, `ttnn.Tile([32, 32])` or `Tile with shape: [32, 32]`.
+fn tile(cursor: &mut Cursor<'_>) -> Result<TileShape> {
+    let start = cursor.start();
+    let mut wrapped = false;
+    if !cursor.peek_word().is_empty() {
+        enumerator(cursor, "a tile", &[("Tile", ())])?;
+        wrapped = !cursor.eat_word("with");
+        if wrapped {
+            cursor.expect("(", "or `with shape:` after `Tile`")?;
+        } else {
+            let _ = cursor.eat_word("shape");
+            cursor.expect(":", "after `Tile with shape`")?;
+        }
+    }
+    let [height, width] = cursor.pair("tile")?;
+    let shape = tile_shape(cursor, start, height, width)?;
+    if wrapped {
+        cursor.expect(")", "after the shape of the tile")?;
+    }
+    Ok(shape)
+}
+
+/// Reads the number of a buffer.
+fn bank(cursor: &mut Cursor<'_>) -> Result<u32> {
+    let start = cursor.start();
+    let number = cursor.number("the number of a core")?;
+    u32::try_from(number).map_err(|_| {
+        cursor.error_since(start, format!("the number of a core is {number}: expected one of 32 bits"))
+    })
 }
 
 /// Reads a number with a point, an exponent, or `inf`.
@@ -105,8 +208,7 @@ fn number(cursor: &mut Cursor<'_>) -> Result<PadValue> {
     let start = cursor.start();
     let text = cursor.skip_value();
     text.parse().map(PadValue::new).map_err(|_| {
-        let message =
-            format!("expected a number, `inf` or `-inf`, found {}", crate::text::lexer::quote(text));
+        let message = format!("expected a number, `inf` or `-inf`, found {}", quote(text));
         cursor.error_since(start, message)
     })
 }
@@ -117,14 +219,29 @@ impl fmt::Display for Orientation {
     }
 }
 
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(name_of(&Strategy::NAMES, *self))
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(name_of(&Scheme::NAMES, *self))
+    }
+}
+
+impl fmt::Display for BufferType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(name_of(&BufferType::NAMES, *self))
+    }
+}
+
 impl fmt::Display for Ttnn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.dtype {
-            Format::Plain(dtype) => {
-                let name = PLAIN_NAMES.iter().find(|n| n.1 == dtype).map_or(dtype.name(), |n| n.0);
-                write!(f, "ttnn(dtype={name}")?;
-            }
-            format => write!(f, "ttnn(dtype={format}")?,
+        match PLAIN_NAMES.iter().find(|n| n.1 == self.dtype) {
+            Some((name, _)) => write!(f, "ttnn(dtype={name}")?,
+            None => write!(f, "ttnn(dtype={}", self.dtype)?,
         }
         match self.layout {
             PageLayout::RowMajor => f.write_str(", layout=ROW_MAJOR")?,
@@ -138,16 +255,29 @@ impl fmt::Display for Ttnn {
         if let Some(value) = self.pad_value {
             write!(f, ", pad_value={}", value.get())?;
         }
-        match &self.memory {
-            Memory::Single => {}
-            Memory::Interleaved { banks, alignment } => {
-                write!(f, ", memory=INTERLEAVED, banks={banks}, alignment={alignment}")?;
-            }
-            Memory::Sharded { scheme, grid, shard, orientation } => {
-                let (scheme, grid, shard) = (name_of(&Scheme::NAMES, *scheme), Tuple(grid), Tuple(shard));
-                write!(f, ", memory={scheme}, grid={grid}, shard={shard}, orientation={orientation}")?;
-            }
+        write!(f, "{}", self.memory)?;
+        if let Some(buffer_type) = self.buffer_type {
+            write!(f, ", buffer_type={buffer_type}")?;
         }
         f.write_str(")")
+    }
+}
+
+impl fmt::Display for Memory {
+    /// The keys that say it, each behind a comma.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Memory::Single => Ok(()),
+            Memory::Interleaved(Interleaved { banks, alignment, bank_order, .. }) => {
+                write!(f, ", memory=INTERLEAVED, banks={banks}, alignment={alignment}")?;
+                bank_order.as_ref().map_or(Ok(()), |order| write!(f, ", bank_order={order:?}"))
+            }
+            Memory::Sharded(Sharded { scheme, grid, shard, orientation, strategy, .. }) => {
+                let shard = Tuple(shard);
+                write!(f, ", memory={scheme}, grid={grid}, shard={shard}, orientation={orientation}")?;
+                let usual = *strategy == scheme.strategy();
+                if usual { Ok(()) } else { write!(f, ", strategy={strategy}") }
+            }
+        }
     }
 }

@@ -10,7 +10,9 @@ pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
     let edges = Integer::ALL.map(Integer::range).into_iter().flat_map(|(least, greatest)| [least, greatest]);
     let values: Vec<i128> = edges.flat_map(|edge| [edge - 1, edge, edge + 1]).chain(-2..70).collect();
     let pairs = Integer::ALL.into_iter().flat_map(|from| Integer::ALL.map(|to| Cast::Integer(from, to)));
-    for cast in pairs.chain([Cast::Truth(Number::Sen169), Cast::Truth(Number::F32)]) {
+    let numbers = [Number::F64, Number::F32, Number::Bf16, Number::F16, Number::Sen169];
+    let floats = Integer::ALL.into_iter().flat_map(|from| numbers.map(|to| Cast::Value(from, to)));
+    for cast in pairs.chain(floats).chain(numbers.map(Cast::Truth)) {
         let (from, to) = (cast.source_size(), cast.size());
         let src: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes().into_iter().take(from)).collect();
         let (f, t) = (from as isize, to as isize);

@@ -1,0 +1,84 @@
+//! Writing tensor files.
+
+use std::path::Path;
+
+use tilewright::error::{Error, Result};
+
+use super::super::Output;
+use super::{TensorBin, header};
+
+/// Payload and shards begin at multiples of this many bytes: a page, so that what a device reads from a mapping of the
+/// file begins where one does.
+const PAGE: u64 = 4096;
+
+/// The next multiple of [`PAGE`]. Files are far below 2^63 bytes: layouts have at most 2^60.
+pub(super) fn aligned(bytes: u64) -> u64 {
+    bytes.next_multiple_of(PAGE)
+}
+
+/// A tensor file in the making; it appears under its name when it is committed.
+#[derive(Debug)]
+pub struct Writer {
+    output: Output,
+    /// The ends of the stored copies that are not complete yet, and where each begins, last one first.
+    left: Vec<std::ops::Range<u64>>,
+    /// Bytes written.
+    at: u64,
+}
+
+impl Writer {
+    /// Begins the file; its length is known from the header. Shards get new ranges, in the order of those they have.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when it cannot be created; [`Error::Value`] for what the header cannot say.
+    pub fn create(path: &Path, file: &TensorBin) -> Result<Writer> {
+        file.check()?;
+        let mut file = file.clone();
+        file.lay_out();
+        let mut left = file.stored();
+        let len = left.last().map_or(file.payload, |last| last.end);
+        left.reverse();
+        let mut output = Output::create(path, len)?;
+        let mut head = (file.payload - 8).to_le_bytes().to_vec();
+        head.extend(header::encode(&file));
+        // The payload begins at a multiple of a page, behind a header of some kilobytes.
+        head.resize(file.payload as usize, 0);
+        output.write(&head)?;
+        Ok(Writer { output, left, at: file.payload })
+    }
+
+    /// Appends bytes of the stored copies, which follow one another in the order of [`TensorBin::stored`]. Gaps
+    /// between them are written as zeros.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the system refuses; [`Error::Length`] for more bytes than the shards have.
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let Some(range) = self.left.last() else {
+                return Err(Error::Length { what: "the payload", given: bytes.len() as u64, needed: 0 });
+            };
+            if self.at < range.start {
+                // Less than a page.
+                self.output.write(&vec![0; (range.start - self.at) as usize])?;
+                self.at = range.start;
+            }
+            let len = bytes.len().min(usize::try_from(range.end - self.at).unwrap_or(usize::MAX));
+            let (now, rest) = bytes.split_at(len);
+            self.output.write(now)?;
+            self.at += len as u64;
+            if self.at == range.end {
+                self.left.pop();
+            }
+            bytes = rest;
+        }
+        Ok(())
+    }
+
+    /// Gives the finished file its name.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when it cannot be renamed; [`Error::Length`] when bytes are missing.
+    pub fn commit(self) -> Result<()> {
+        self.output.commit()
+    }
+}

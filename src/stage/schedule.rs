@@ -1,0 +1,205 @@
+//! What a run will do, all of it known before it begins: pieces, slots and reads.
+
+use std::ops::Range;
+
+use super::slot::Piece;
+use super::source::{ReadAt, Source};
+use crate::error::{Error, Result};
+use crate::plan::Plan;
+
+/// Pieces of a slot begin on lines of the cache, so that no two threads write to one line, and whole lines are streamed.
+const LINE: usize = 64;
+
+/// A tensor is split for the rest of a slot only where that rest is at least this share of a slot.
+const WORTH_SPLITTING: usize = 8;
+
+/// Bytes between two windows that are read along rather than skipped: about what a disk delivers while it seeks.
+const GAP: u64 = 64 << 10;
+
+/// The most pieces of one run.
+const MAX_PIECES: usize = 1 << 24;
+
+/// One tensor of a run.
+#[derive(Debug, Clone, Copy)]
+pub struct Transfer<'a> {
+    /// The conversion.
+    pub plan: &'a Plan,
+    /// Where its source is.
+    pub source: Source<'a>,
+}
+
+/// A piece, and the read whose window it is made from; none where its source is in memory, or it is all padding.
+#[derive(Debug)]
+pub(super) struct Scheduled {
+    pub(super) piece: Piece,
+    pub(super) read: Option<usize>,
+}
+
+/// A window of a reader.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Read {
+    /// A transfer whose reader it is.
+    pub(super) transfer: usize,
+    /// Its bytes, on multiples of the reader's alignment.
+    pub(super) range: Range<u64>,
+    /// How many of them, at the beginning, the window before holds too.
+    pub(super) copied: u64,
+}
+
+impl Read {
+    pub(super) fn len(&self) -> usize {
+        (self.range.end - self.range.start) as usize
+    }
+}
+
+/// All pieces of a run, the slots they share, and the reads they need, each in order.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    pub(super) pieces: Vec<Scheduled>,
+    /// Which pieces each slot holds.
+    pub(super) slots: Vec<Range<usize>>,
+    pub(super) reads: Vec<Read>,
+}
+
+impl Schedule {
+    /// Cuts transfers into pieces for slots of so many bytes, and joins what they read to windows of about `read_bytes`.
+    pub(super) fn new(transfers: &[Transfer<'_>], slot_bytes: usize, read_bytes: usize) -> Result<Schedule> {
+        transfers.iter().try_for_each(check_source)?;
+        let (mut pieces, slots) = cut(transfers, slot_bytes)?;
+        let mut reads = Vec::new();
+        for of_one in pieces.chunk_by_mut(|a, b| a.piece.transfer == b.piece.transfer) {
+            let transfer = &transfers[of_one[0].piece.transfer];
+            if let Source::Ranges { reader, begin } = transfer.source {
+                let windows = windows(transfer.plan, of_one)?;
+                for (scheduled, window) in of_one.iter_mut().zip(windows) {
+                    if let Some((lo, hi)) = window {
+                        let which = scheduled.piece.transfer;
+                        let range = aligned(begin + lo as u64..begin + hi as u64, reader.alignment());
+                        join(&mut reads, transfers, which, range, read_bytes as u64);
+                        scheduled.read = Some(reads.len() - 1);
+                    }
+                }
+            }
+        }
+        Ok(Schedule { pieces, slots, reads })
+    }
+
+    /// Bytes that each of the two windows needs, which are filled by turns.
+    pub(super) fn window_bytes(&self) -> [usize; 2] {
+        [0, 1].map(|turn| self.reads.iter().skip(turn).step_by(2).map(Read::len).max().unwrap_or(0))
+    }
+}
+
+fn check_source(transfer: &Transfer<'_>) -> Result<()> {
+    let needed = transfer.plan.source_bytes() as u64;
+    match transfer.source {
+        Source::Memory(bytes) if bytes.len() as u64 != needed => {
+            Err(Error::Length { what: "source", given: bytes.len() as u64, needed })
+        }
+        Source::Ranges { reader, begin }
+            if begin.checked_add(needed).is_none_or(|end| end > reader.size()) =>
+        {
+            let given = reader.size();
+            Err(Error::Length {
+                what: "what the source is read from",
+                given,
+                needed: begin.saturating_add(needed),
+            })
+        }
+        Source::Ranges { reader, .. } => {
+            let alignment = reader.alignment();
+            if !alignment.is_power_of_two() || alignment > super::slot::PAGE {
+                return Err(Error::value("alignment of a reader", alignment, "a power of two, at most 4096"));
+            }
+            Ok(())
+        }
+        Source::Memory(_) => Ok(()),
+    }
+}
+
+/// The pieces of all transfers, and which of them share a slot.
+fn cut(transfers: &[Transfer<'_>], slot_bytes: usize) -> Result<(Vec<Scheduled>, Vec<Range<usize>>)> {
+    let (mut pieces, mut slots): (Vec<Scheduled>, Vec<Range<usize>>) = (Vec::new(), Vec::new());
+    let (mut first, mut used) = (0, 0_usize);
+    for (which, Transfer { plan, .. }) in transfers.iter().enumerate() {
+        let (total, align) = (plan.destination_bytes(), plan.chunk_alignment().max(1));
+        if align > slot_bytes {
+            let needed = format!("{align} or more, the smallest chunk of transfer {which}");
+            return Err(Error::value("bytes of a slot", slot_bytes, needed));
+        }
+        let buffer_bytes = (total / plan.destination_buffers().max(1)).max(1);
+        let mut at = 0;
+        while at < total {
+            let (buffer, buffer_offset) = (at / buffer_bytes, at % buffer_bytes);
+            let offset = used.next_multiple_of(LINE);
+            let (room, left) = (slot_bytes.saturating_sub(offset), buffer_bytes - buffer_offset);
+            let len = if left <= room { left } else { room / align * align };
+            if len == 0 || (len < left && used > 0 && len < slot_bytes / WORTH_SPLITTING) {
+                slots.push(first..pieces.len());
+                (first, used) = (pieces.len(), 0);
+                continue;
+            }
+            if pieces.len() == MAX_PIECES {
+                return Err(Error::TooComplex { what: "the list of tensors".into(), cap: MAX_PIECES });
+            }
+            let destination = at..at + len;
+            let piece = Piece { transfer: which, destination, buffer, buffer_offset, offset };
+            pieces.push(Scheduled { piece, read: None });
+            (used, at) = (offset + len, at + len);
+        }
+    }
+    if first < pieces.len() {
+        slots.push(first..pieces.len());
+    }
+    Ok((pieces, slots))
+}
+
+/// What the window of each piece of one transfer holds, in bytes of its source: from the first byte that it or a later
+/// piece reads to the last that it or an earlier one reads. So windows only move forward, and no byte is read twice.
+/// None for pieces that read nothing.
+fn windows(plan: &Plan, pieces: &[Scheduled]) -> Result<Vec<Option<(usize, usize)>>> {
+    let window = |scheduled: &Scheduled| plan.source_window(scheduled.piece.destination.clone());
+    let bounds: Vec<Range<usize>> = pieces.iter().map(window).collect::<Result<_>>()?;
+    let mut all: Vec<_> = bounds.iter().map(|b| (!b.is_empty()).then_some((b.start, b.end))).collect();
+    all.iter_mut().flatten().fold(0, |end, window| {
+        window.1 = window.1.max(end);
+        window.1
+    });
+    all.iter_mut().rev().flatten().fold(usize::MAX, |begin, window| {
+        window.0 = window.0.min(begin);
+        window.0
+    });
+    Ok(all)
+}
+
+fn aligned(range: Range<u64>, alignment: usize) -> Range<u64> {
+    let alignment = alignment as u64;
+    range.start / alignment * alignment..range.end.next_multiple_of(alignment)
+}
+
+/// Adds what one piece reads: to the last read where both together are about `target` bytes, else as the next read.
+fn join(reads: &mut Vec<Read>, transfers: &[Transfer<'_>], transfer: usize, range: Range<u64>, target: u64) {
+    let mut copied = 0;
+    if let Some(last) = reads.last_mut()
+        && same_reader(transfers[last.transfer].source, transfers[transfer].source)
+        && last.range.start <= range.start
+    {
+        let end = last.range.end.max(range.end);
+        // Twice the window at least, so that what is copied from window to window is less than what is read.
+        let most = target.max(2 * (range.end - range.start));
+        let near = end - last.range.start <= most && range.start <= last.range.end + GAP;
+        if near || end == last.range.end {
+            last.range.end = end;
+            return;
+        }
+        copied = last.range.end.min(range.end).saturating_sub(range.start);
+    }
+    reads.push(Read { transfer, range, copied });
+}
+
+fn same_reader(a: Source<'_>, b: Source<'_>) -> bool {
+    let (Source::Ranges { reader: a, .. }, Source::Ranges { reader: b, .. }) = (a, b) else { return false };
+    let address = |reader: &dyn ReadAt| (&raw const *reader).cast::<()>();
+    // Values without bytes may share an address.
+    address(a) == address(b) && size_of_val(a) > 0
+}

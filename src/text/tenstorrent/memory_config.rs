@@ -1,0 +1,156 @@
+//! `MemoryConfig(..)` as Python prints it.
+
+use super::cores::core_range_set;
+use super::python::{enumerator, fields, nothing, shape};
+use crate::error::Result;
+use crate::family::tenstorrent::ttnn::{BufferType, CoreRangeSet, Orientation, Scheme, Sharded, Strategy};
+use crate::text::lexer::{Cursor, quote};
+
+/// What a memory configuration says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct MemoryConfig {
+    /// The shards; none where pages are interleaved.
+    pub(super) sharded: Option<Sharded>,
+    /// The kind of memory.
+    pub(super) buffer_type: Option<BufferType>,
+}
+
+/// The parts of a configuration as they are read.
+#[derive(Default)]
+pub(super) struct Parts {
+    /// `TensorMemoryLayout`, where the inner none is interleaved.
+    pub(super) layout: Option<Option<Scheme>>,
+    pub(super) buffer_type: Option<BufferType>,
+    /// `shard_spec`: shards of two dimensions.
+    pub(super) shards: Option<Shards>,
+    /// `nd_shard_spec`: shards of any rank.
+    pub(super) nd_shards: Option<Shards>,
+}
+
+/// A `ShardSpec` or an `NdShardSpec`.
+#[derive(Default, Clone)]
+pub(super) struct Shards {
+    pub(super) grid: Option<CoreRangeSet>,
+    pub(super) shape: Option<Vec<u64>>,
+    pub(super) orientation: Option<Orientation>,
+    pub(super) strategy: Option<Strategy>,
+}
+
+impl Parts {
+    /// The configuration, or what it lacks.
+    ///
+    /// `created_with_nd_shard_spec` tells only how it was made: where both kinds of shards are given they are the same.
+    pub(super) fn finish(self) -> Result<MemoryConfig, String> {
+        let buffer_type = self.buffer_type;
+        let (scheme, shards, key) = match (self.layout, self.shards, self.nd_shards) {
+            (None, ..) => return Err("`memory_layout=` is missing".into()),
+            (Some(None), None, None) => return Ok(MemoryConfig { sharded: None, buffer_type }),
+            (Some(None), ..) => return Err("INTERLEAVED memory has no shards: expected no shard_spec".into()),
+            (Some(Some(Scheme::Nd)), _, Some(shards)) => (Scheme::Nd, shards, "nd_shard_spec"),
+            (Some(Some(scheme)), Some(shards), _) if scheme != Scheme::Nd => (scheme, shards, "shard_spec"),
+            (Some(Some(_)), _, Some(shards)) => (Scheme::Nd, shards, "nd_shard_spec"),
+            (Some(Some(scheme)), ..) => {
+                let key = if scheme == Scheme::Nd { "nd_shard_spec" } else { "shard_spec" };
+                return Err(format!("{scheme} memory needs shards: expected `{key}=`"));
+            }
+        };
+        let lacks = |part: &str| format!("{key} has no `{part}`");
+        let grid = shards.grid.ok_or_else(|| lacks("grid"))?;
+        let shape =
+            shards.shape.ok_or_else(|| lacks(if scheme == Scheme::Nd { "shard_shape" } else { "shape" }))?;
+        let sharded = Sharded::new(scheme, grid, shape)
+            .orientation(shards.orientation.unwrap_or(Orientation::RowMajor))
+            .strategy(shards.strategy.unwrap_or(scheme.strategy()));
+        Ok(MemoryConfig { sharded: Some(sharded), buffer_type })
+    }
+}
+
+/// Reads `MemoryConfig(memory_layout=TensorMemoryLayout::BLOCK_SHARDED,buffer_type=BufferType::L1,..)`.
+pub(super) fn memory_config(cursor: &mut Cursor<'_>) -> Result<MemoryConfig> {
+    let start = cursor.start();
+    if cursor.peek() == Some('{') {
+        return json(cursor, start);
+    }
+    enumerator(cursor, "a memory configuration", &[("MemoryConfig", ())])?;
+    cursor.expect("(", "after `MemoryConfig`")?;
+    let mut parts = Parts::default();
+    cursor.arguments(")", |c, key, span| {
+        match key {
+            "memory_layout" => parts.layout = Some(memory_layout(c)?),
+            "buffer_type" => parts.buffer_type = Some(enumerator(c, "a buffer type", &BufferType::NAMES)?),
+            "shard_spec" => parts.shards = spec(c, "ShardSpec")?,
+            "nd_shard_spec" => parts.nd_shards = spec(c, "NdShardSpec")?,
+            "created_with_nd_shard_spec" | "per_core_allocation" | "range_lockstep_allocation" => {
+                c.skip_value();
+            }
+            _ => {
+                c.skip_value();
+                c.warnings.push(format!(
+                    "byte {}: {} is not a known key and was ignored",
+                    span.start,
+                    quote(key)
+                ));
+            }
+        }
+        Ok(())
+    })?;
+    parts.finish().map_err(|message| cursor.error_since(start, message))
+}
+
+/// Reads `INTERLEAVED` or the name of a scheme.
+pub(super) fn memory_layout(cursor: &mut Cursor<'_>) -> Result<Option<Scheme>> {
+    let interleaved = [("INTERLEAVED", None)];
+    let schemes = Scheme::NAMES.map(|(name, scheme)| (name, Some(scheme)));
+    enumerator(cursor, "a memory layout", &[&interleaved[..], &schemes].concat())
+}
+
+#[cfg(feature = "json")]
+fn json(cursor: &mut Cursor<'_>, start: usize) -> Result<MemoryConfig> {
+    let text = cursor.skip_value();
+    super::memory_json::memory_config(text).map_err(|message| cursor.error_since(start, message))
+}
+
+#[cfg(not(feature = "json"))]
+fn json(cursor: &mut Cursor<'_>, _: usize) -> Result<MemoryConfig> {
+    Err(cursor.expected("`MemoryConfig(`: JSON is read where the crate's feature `json` is on"))
+}
+
+/// Reads the shards: nothing, `ShardSpec{grid=.., shape=[..], orientation=..}`, or an object with keys in quotes.
+fn spec(cursor: &mut Cursor<'_>, name: &str) -> Result<Option<Shards>> {
+    if nothing(cursor) {
+        return Ok(None);
+    }
+    if !cursor.peek_word().is_empty() {
+        enumerator(cursor, "a shard specification", &[(name, ())])?;
+    }
+    let close = if cursor.eat("{") {
+        "}"
+    } else {
+        cursor.expect("(", &format!("or `{{` before the parts of {name}"))?;
+        ")"
+    };
+    let mut shards = Shards::default();
+    fields(cursor, close, |c, key, span| {
+        let at = c.start();
+        match key {
+            "grid" => shards.grid = Some(core_range_set(c)?),
+            "shape" | "shard_shape" => {
+                shards.shape = Some(shape(c, "the shape of a shard")?);
+                c.mark("shard", at);
+            }
+            "orientation" | "shard_orientation" => {
+                shards.orientation = Some(enumerator(c, "an orientation", &Orientation::NAMES)?);
+            }
+            "shard_distribution_strategy" => {
+                shards.strategy = Some(enumerator(c, "a strategy", &Strategy::NAMES)?);
+                c.mark("strategy", at);
+            }
+            _ => {
+                let known = ["grid", "shape", "shard_shape", "orientation", "shard_distribution_strategy"];
+                return Err(c.unknown(&format!("a part of {name}"), key, span, &known));
+            }
+        }
+        Ok(())
+    })?;
+    Ok(Some(shards))
+}
