@@ -44,7 +44,15 @@ const NUMBERS: [u64; 26] = [
 ];
 
 /// Texts and shapes with letters for numbers.
-const TEMPLATES: [(&str, &str); 36] = [
+const TEMPLATES: [(&str, &str); 38] = [
+    (
+        "#ttnn.memory_config<#l1, <height_sharded>, #ttnn.shard_spec<<[#ttnn.core_range<(A, B), (C, D)>]>, <ExF>, <col_major>>>",
+        "G H",
+    ),
+    (
+        "#ttnn.memory_config<#l1, <block_sharded>, ndShardSpec = <<[#ttnn.core_range<(0, 0), (A, B)>]>, <CxDxE>, <row_major>, <round_robin_1d>>>",
+        "F G H",
+    ),
     (
         "#ttnn.ttnn_layout<(d0, d1) -> (d0 * A + d1, d1), <BxC>, memref<DxEx!ttcore.tile<32x32, bf16>, #ttnn.buffer_type<l1>>, <block_sharded>>",
         "F G",
