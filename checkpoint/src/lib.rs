@@ -5,6 +5,10 @@
 #![forbid(unsafe_code)]
 
 pub mod array;
+pub mod job;
+pub mod manifest;
 pub mod model;
+pub mod pack;
 pub mod quantised;
 pub mod rules;
+pub mod verify;

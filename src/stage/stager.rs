@@ -178,6 +178,19 @@ impl Stager {
         Stager::new(3, Stager::SLOT_BYTES, &mut Heap)
     }
 
+    /// Bytes that each of the two windows would take in a run of these transfers through slots of `slot_bytes`, with
+    /// [`Settings::read_bytes`] of `read_bytes`: what a run adds to the memory of its slots.
+    ///
+    /// # Errors
+    /// As [`Stager::run`] before anything is submitted.
+    pub fn window_bytes(
+        transfers: &[Transfer<'_>],
+        slot_bytes: usize,
+        read_bytes: usize,
+    ) -> Result<[usize; 2]> {
+        Ok(Schedule::new(transfers, slot_bytes, read_bytes)?.window_bytes())
+    }
+
     /// Slots that are not with a sink: all, but for those that a sink has not given back after a run that failed. They
     /// come home when that sink gives them back during another run.
     pub fn slots_at_home(&self) -> usize {

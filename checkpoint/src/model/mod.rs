@@ -143,6 +143,15 @@ impl Entry {
         self.shape.iter().product()
     }
 
+    /// The files that hold its elements, or codes and scales.
+    pub fn files(&self) -> impl Iterator<Item = &Arc<ModelFile>> {
+        let scales = match &self.encoding {
+            Encoding::Mxfp4 { scales } | Encoding::Fp8Blocks { scales, .. } => Some(&scales.file),
+            _ => None,
+        };
+        std::iter::once(&self.data.file).chain(scales)
+    }
+
     /// All bytes in files that it is made from: its codes, and scales where they are a tensor of their own.
     pub fn source_bytes(&self) -> u64 {
         let scales = match &self.encoding {

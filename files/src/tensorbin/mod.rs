@@ -344,6 +344,18 @@ impl TensorBin {
         self.check_ranges(needed).map_err(|what| Error::value("shards", what, "other ranges"))
     }
 
+    /// All bytes of the file before the payload: the size of the header, the header, and zeros up to a multiple of a page.
+    ///
+    /// For a file that was made by [`TensorBin::new`] and [`TensorBin::keep`]; the shards follow at their ranges, with
+    /// zeros between them.
+    pub fn head(&self) -> Vec<u8> {
+        let mut head = self.payload.saturating_sub(8).to_le_bytes().to_vec();
+        head.extend(header::encode(self));
+        // The payload begins at a multiple of a page, behind a header of some kilobytes.
+        head.resize(self.payload as usize, 0);
+        head
+    }
+
     /// Gives the stored copies new ranges, one after another in the order that they have.
     fn lay_out(&mut self) {
         let stored = self.stored();

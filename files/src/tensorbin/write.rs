@@ -5,7 +5,7 @@ use std::path::Path;
 use tilewright::error::{Error, Result};
 
 use super::super::Output;
-use super::{TensorBin, header};
+use super::TensorBin;
 
 /// Payload and shards begin at multiples of this many bytes: a page, so that what a device reads from a mapping of the
 /// file begins where one does.
@@ -39,11 +39,7 @@ impl Writer {
         let len = left.last().map_or(file.payload, |last| last.end);
         left.reverse();
         let mut output = Output::create(path, len)?;
-        let mut head = (file.payload - 8).to_le_bytes().to_vec();
-        head.extend(header::encode(&file));
-        // The payload begins at a multiple of a page, behind a header of some kilobytes.
-        head.resize(file.payload as usize, 0);
-        output.write(&head)?;
+        output.write(&file.head())?;
         Ok(Writer { output, left, at: file.payload })
     }
 
