@@ -357,27 +357,20 @@ impl Ring {
         Ok(a as u64 + b as u64)
     }
 
-    /// Runs of jobs that go through the ring together. Windows of jobs that follow one another are there at the same
-    /// time, so one that needs more than half of what there is goes alone.
+    /// Runs of jobs that go through the ring together, in order: as many as windows have room for. What needs large
+    /// windows may have to go alone, as windows of jobs that follow one another are there at the same time.
     fn batches(&self, work: &[Work]) -> Result<Vec<Range<usize>>> {
-        let mut batches: Vec<Range<usize>> = Vec::new();
-        let mut known: HashMap<*const Conversion, bool> = HashMap::new();
-        let mut open = false;
-        for (i, work) in work.iter().enumerate() {
-            let large = match known.get(&Arc::as_ptr(&work.conversion)) {
-                Some(&large) => large,
-                None => {
-                    let [a, b] = Stager::window_bytes(&[work.transfer()], self.slot_bytes, self.read_bytes)?;
-                    let large = 2 * a.max(b) as u64 > self.window_limit;
-                    known.insert(Arc::as_ptr(&work.conversion), large);
-                    large
-                }
-            };
-            match batches.last_mut() {
-                Some(last) if open && !large => last.end = i + 1,
-                _ => batches.push(i..i + 1),
+        let (mut batches, mut left) = (Vec::new(), Vec::new());
+        left.push(0..work.len());
+        while let Some(batch) = left.pop() {
+            let transfers: Vec<Transfer<'_>> = work[batch.clone()].iter().map(Work::transfer).collect();
+            let [a, b] = Stager::window_bytes(&transfers, self.slot_bytes, self.read_bytes)?;
+            if batch.len() <= 1 || a as u64 + b as u64 <= self.window_limit {
+                batches.push(batch);
+                continue;
             }
-            open = !large;
+            let middle = batch.start + batch.len() / 2;
+            left.extend([middle..batch.end, batch.start..middle]);
         }
         Ok(batches)
     }
