@@ -36,8 +36,112 @@ pub(crate) enum Command {
     Lower(LowerArgs),
     /// List every layout in the IR of a compiler
     Scan(ScanArgs),
+    /// Pack a whole checkpoint into files of accelerator layouts
+    Pack(PackArgs),
+    /// List the tensors of a checkpoint
+    List(ListArgs),
+    /// Compare a packed directory with its manifest
+    Verify(VerifyArgs),
+    /// Say what a packed directory, a .tensorbin file or a checkpoint holds
+    Inspect(ListArgs),
+    /// Say how one packed directory differs from another
+    Diff(DiffArgs),
     /// Measure conversions against memcpy on this machine
     Bench(BenchArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct PackArgs {
+    /// A .safetensors, .gguf or .npy file, a .safetensors.index.json, or a folder of them
+    pub(crate) model: PathBuf,
+    /// What each tensor becomes: a file of [[rule]] tables in TOML, or a ready-made set, ttnn-bfp8 or spyre
+    #[arg(long, value_name = "RULES")]
+    pub(crate) rules: String,
+    /// Directory for the files; with --dry-run it is not needed
+    #[arg(short, long, value_name = "DIR", required_unless_present = "dry_run")]
+    pub(crate) out: Option<PathBuf>,
+    /// Say what would be made, and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Keep files of an earlier run that are complete and not stale
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Read every file again and compare its hash
+    #[arg(long)]
+    pub(crate) verify: bool,
+    /// Memory for buffers, e.g. 512M; what cannot fit is refused
+    #[arg(long, value_name = "BYTES", default_value = "8G", value_parser = bytes)]
+    pub(crate) max_memory: u64,
+    /// Threads that convert [default: one for each processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
+    /// Of tensors on a mesh, only the shards of these devices, counted row-major, e.g. 0-3
+    #[arg(long, value_name = "A-B", value_parser = devices)]
+    pub(crate) only_devices: Option<(u64, u64)>,
+    /// Which share of the files this process makes, from 0
+    #[arg(long, value_name = "R", requires = "world")]
+    pub(crate) rank: Option<u64>,
+    /// How many shares there are; all may go to one directory
+    #[arg(long, value_name = "N", requires = "rank")]
+    pub(crate) world: Option<u64>,
+    /// Print what happens as JSON objects, one a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct ListArgs {
+    /// What to look at
+    pub(crate) path: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct VerifyArgs {
+    /// A packed directory
+    pub(crate) directory: PathBuf,
+    /// Also make everything again with the scalar reference from the checkpoint [default: the one that was packed]
+    #[arg(long, value_name = "MODEL", num_args = 0..=1, require_equals = true)]
+    pub(crate) full: Option<Option<PathBuf>>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct DiffArgs {
+    /// A packed directory
+    pub(crate) a: PathBuf,
+    /// Another one
+    pub(crate) b: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A number of bytes: `512M`, `8GiB`, `1000000`. Units are powers of 1024.
+fn bytes(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let shift = match text[digits.len()..].trim_start() {
+        "" | "B" => 0,
+        "K" | "KiB" => 10,
+        "M" | "MiB" => 20,
+        "G" | "GiB" => 30,
+        "T" | "TiB" => 40,
+        _ => return Err("needed a number with K, M, G or T behind it".to_owned()),
+    };
+    let number = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(1 << shift));
+    number.ok_or_else(|| "needed a number below 2^64 with K, M, G or T behind it".to_owned())
+}
+
+/// The first and the last of some devices: `0-3`, or `5`.
+fn devices(text: &str) -> Result<(u64, u64), String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let ends = first.trim().parse().ok().zip(last.trim().parse().ok());
+    ends.filter(|(first, last)| first <= last && *last < u64::MAX)
+        .ok_or_else(|| "needed the first device and the last, e.g. 0-3".to_owned())
 }
 
 #[derive(Args)]
@@ -322,6 +426,14 @@ mod tests {
     #[test]
     fn the_command_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_and_devices() {
+        assert_eq!((bytes("512M"), bytes("3 GiB"), bytes("7")), (Ok(512 << 20), Ok(3 << 30), Ok(7)));
+        assert!(bytes("8X").is_err() && bytes("G").is_err() && bytes("99999999999T").is_err());
+        assert_eq!((devices("0-3"), devices("5")), (Ok((0, 3)), Ok((5, 5))));
+        assert!(devices("3-0").is_err() && devices("a").is_err());
     }
 
     #[test]

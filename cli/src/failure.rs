@@ -6,11 +6,16 @@ use tilewright::Error;
 
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// An error of the library, or a result that differs from the reference.
+/// An error of the library, a result that differs from the reference, or files that differ from their manifest.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Error(Error),
-    Check { differ: u64, first: u64 },
+    Check {
+        differ: u64,
+        first: u64,
+    },
+    /// What was compared is not the same.
+    Differ(String),
 }
 
 impl Failure {
@@ -22,7 +27,9 @@ impl Failure {
     /// 1 where the machine or this program failed, 2 where the input is wrong.
     pub(crate) fn status(&self) -> u8 {
         match self {
-            Failure::Check { .. } | Failure::Error(Error::Io { .. } | Error::Unverified { .. }) => 1,
+            Failure::Check { .. }
+            | Failure::Differ(_)
+            | Failure::Error(Error::Io { .. } | Error::Unverified { .. }) => 1,
             Failure::Error(_) => 2,
         }
     }
@@ -38,6 +45,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Error(error) => f.write_str(&error.diagnostic()),
+            Failure::Differ(what) => f.write_str(what),
             Failure::Check { differ, first } => {
                 write!(
                     f,

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod bench;
+mod checkpoint;
 mod convert;
 mod engine;
 mod explain;
@@ -13,6 +14,7 @@ mod hardware;
 mod input;
 mod locate;
 mod lower;
+mod pack;
 mod progress;
 mod scan;
 mod streams;
@@ -65,6 +67,11 @@ fn run(cli: &Cli) -> Result<()> {
         Some(Command::Locate(arguments)) => locate::run(arguments),
         Some(Command::Lower(arguments)) => lower::run(arguments),
         Some(Command::Scan(arguments)) => scan::run(arguments),
+        Some(Command::Pack(arguments)) => pack::run(arguments, isa),
+        Some(Command::List(arguments)) => checkpoint::list(arguments),
+        Some(Command::Verify(arguments)) => checkpoint::verify(arguments),
+        Some(Command::Inspect(arguments)) => checkpoint::inspect(arguments),
+        Some(Command::Diff(arguments)) => checkpoint::diff(arguments),
         Some(Command::Bench(arguments)) => bench::run(arguments, isa),
         None => Err(Failure::usage("command", "none", "one of those that `tilewright --help` lists")),
     }

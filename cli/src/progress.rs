@@ -17,7 +17,8 @@ impl Stage {
         let bar = ProgressBar::hidden();
         if bytes >= LONG_WORK && std::io::stderr().is_terminal() {
             let bar = ProgressBar::new(bytes);
-            let template = "{spinner} {prefix} {bytes}/{total_bytes} {binary_bytes_per_sec} {elapsed}";
+            let template =
+                "{spinner} {prefix} {bytes}/{total_bytes} {binary_bytes_per_sec} {elapsed}, {eta} left";
             bar.set_style(ProgressStyle::with_template(template).unwrap_or(ProgressStyle::default_bar()));
             bar.set_prefix(what);
             bar.enable_steady_tick(Duration::from_millis(100));
