@@ -337,7 +337,7 @@ impl Ring {
             if least.as_ref().is_none_or(|least| needed < least.0) {
                 least = Some((needed, worst.1.to_owned()));
             }
-            slot_bytes = slot_bytes / 2 & !4095;
+            slot_bytes = (slot_bytes / 2) & !4095;
         }
         let smallest = SLOTS as u64 * (SMALL as u64 + 4096) + SCRATCH + 2 * 4096;
         let (needed, name) = least.unwrap_or((smallest.max(8 * SMALL as u64), String::new()));
