@@ -202,14 +202,33 @@ impl Manifest {
     /// # Errors
     /// [`Error::Io`] where it cannot be read or is damaged, or of another format.
     pub fn read(directory: &Path, share: Option<Share>) -> Result<Option<Manifest>> {
+        match Manifest::read_any(directory, share)? {
+            Some(Err(format)) => {
+                let path = directory.join(Manifest::file_name(share));
+                Err(wrong(&path, format!("a manifest of format {format}, {FORMAT} is read")))
+            }
+            Some(Ok(manifest)) => Ok(Some(manifest)),
+            None => Ok(None),
+        }
+    }
+
+    /// The same, or the number of its format where that is another one: what it names is stale.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where it cannot be read, or is a file of somebody else that has the same name.
+    pub(crate) fn read_any(directory: &Path, share: Option<Share>) -> Result<Option<Result<Manifest, u32>>> {
+        #[derive(Deserialize)]
+        struct Any {
+            format: u32,
+        }
         let path = directory.join(Manifest::file_name(share));
         let Some(text) = text(&path)? else { return Ok(None) };
-        let wrong = |what: String| tilewright_files::damaged(&path.display().to_string(), what);
-        let manifest: Manifest = serde_json::from_slice(&text).map_err(|e| wrong(e.to_string()))?;
-        if manifest.format != FORMAT {
-            return Err(wrong(format!("a manifest of format {}, {FORMAT} is read", manifest.format)));
+        let not_ours = |e: serde_json::Error| wrong(&path, format!("not a manifest of packed tensors: {e}"));
+        let Any { format } = serde_json::from_slice(&text).map_err(not_ours)?;
+        if format != FORMAT {
+            return Ok(Some(Err(format)));
         }
-        Ok(Some(manifest))
+        serde_json::from_slice(&text).map(|manifest| Some(Ok(manifest))).map_err(not_ours)
     }
 
     /// Writes the manifest, which says that everything is complete.
@@ -259,10 +278,13 @@ fn text(path: &Path) -> Result<Option<Vec<u8>>> {
     let mut text = Vec::new();
     file.take(MAX_MANIFEST + 1).read_to_end(&mut text).map_err(failed)?;
     if text.len() as u64 > MAX_MANIFEST {
-        let what = format!("more than {MAX_MANIFEST} bytes");
-        return Err(tilewright_files::damaged(&path.display().to_string(), what));
+        return Err(wrong(path, format!("more than {MAX_MANIFEST} bytes")));
     }
     Ok(Some(text))
+}
+
+fn wrong(path: &Path, what: String) -> Error {
+    tilewright_files::damaged(&path.display().to_string(), what)
 }
 
 /// Writes a file that appears whole.
@@ -309,11 +331,11 @@ impl Journal {
         Ok(Journal { path, file })
     }
 
-    /// Adds a file, which has its name, and waits until the system has stored that.
+    /// Adds a file, whose bytes are stored and which has its name. The line itself need not be stored at once: where a
+    /// machine loses it with its power, the file is made again.
     pub(crate) fn add(&mut self, record: &Record) -> Result<()> {
         let line = line(record, &self.path)?;
-        let stored = self.file.write_all(&line).and_then(|()| self.file.sync_data());
-        stored.map_err(|e| unwritable(&self.path, e))
+        self.file.write_all(&line).map_err(|e| unwritable(&self.path, e))
     }
 
     /// Ends it, as there is a manifest now.

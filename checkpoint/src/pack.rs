@@ -146,7 +146,7 @@ impl<'a> Packing<'a> {
     pub fn run(&self, directory: &Path, how: &Run) -> Result<Summary> {
         let share = self.request.share;
         if how.resume
-            && let Some(manifest) = Manifest::read(directory, share)?
+            && let Some(Ok(manifest)) = Manifest::read_any(directory, share)?
             && manifest == self.manifest(manifest.outputs.clone())
             && self.kept(directory, &manifest.outputs)?.iter().all(Option::is_some)
             && manifest.outputs.len() == self.jobs.len()
@@ -193,7 +193,8 @@ impl<'a> Packing<'a> {
         if share.is_none() {
             sweep(directory)?;
         }
-        let mut there = Manifest::read(directory, share)?.map(|m| m.outputs).unwrap_or_default();
+        let manifest = Manifest::read_any(directory, share)?.and_then(Result::ok);
+        let mut there = manifest.map(|m| m.outputs).unwrap_or_default();
         there.extend(Journal::read(directory, share)?);
         Ok(there)
     }

@@ -300,6 +300,31 @@ fn only_what_is_stale_is_made_again() {
 }
 
 #[test]
+fn manifests_of_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let (model, out) = (folder.path().join("m.safetensors"), folder.path().join("out"));
+    safetensors(&model, &[("a", "F32", &[4, 4], f32s(16, 1))]);
+    let rules = "[[rule]]\nname = \"*\"\ndtype = \"bfloat8_b\"\n";
+    assert_eq!(pack(&model, rules, &out, 8 * MIB, &run(1, true)).unwrap().made, 1);
+    // Another format, as of a later version: everything is stale.
+    let path = out.join("manifest.json");
+    let text = fs::read_to_string(&path).unwrap().replace("\"format\": 1", "\"format\": 2");
+    fs::write(&path, text).unwrap();
+    assert!(verify::manifest(&out).unwrap_err().to_string().contains("format 2"));
+    assert_eq!(pack(&model, rules, &out, 8 * MIB, &run(1, true)).unwrap().made, 1);
+    // A file of somebody else stays.
+    fs::write(&path, "{}").unwrap();
+    for resume in [false, true] {
+        assert!(pack(&model, rules, &out, 8 * MIB, &run(1, resume)).is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{}");
+    }
+    // A journal that was cut in the middle of a line, or of a character, is read as far as it goes.
+    fs::remove_file(&path).unwrap();
+    fs::write(out.join(".tilewright-journal"), b"{\"name\": \"a\xC3").unwrap();
+    assert_eq!(pack(&model, rules, &out, 8 * MIB, &run(1, true)).unwrap().made, 1);
+}
+
+#[test]
 fn a_source_that_changes_meanwhile_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
     let (model, out) = (folder.path().join("m.safetensors"), folder.path().join("out"));
