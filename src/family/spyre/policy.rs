@@ -1,7 +1,7 @@
 //! Which layout the runtime's loader gives to each parameter of a model.
 
 use super::check::format_of;
-use super::{Arrangement, Constructor, Explicit, SpyreLayout};
+use super::descriptor::{Arrangement, Constructor, Explicit, SpyreLayout};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::family::{Tensor, volume};

@@ -1,7 +1,7 @@
 //! The dimension along the stick: moved to another, and compared between operands.
 
+use super::descriptor::{Arrangement, Explicit, SpyreLayout};
 use super::device::Device;
-use super::{Arrangement, Explicit, SpyreLayout};
 use crate::error::{Error, Result};
 use crate::family::host::strided::row_major;
 use crate::family::{Family, Placement, Tensor};

@@ -1,7 +1,8 @@
 //! QFP8WT: weights of 8-bit floats as the matrix unit reads them.
 
+use super::descriptor::{Constructor, SpyreLayout};
 use super::device::Device;
-use super::{Constructor, DataFormat, SpyreLayout};
+use super::format::DataFormat;
 use crate::dtype::{DType, Format};
 use crate::error::{Error, Result};
 use crate::family::{Placement, Tensor, join};
