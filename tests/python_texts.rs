@@ -2,10 +2,10 @@
 
 use tilewright::Error;
 use tilewright::family::Descriptor;
+use tilewright::family::tenstorrent::cores::{CoreRange, CoreRangeSet, Orientation};
+use tilewright::family::tenstorrent::memory::BufferType;
 use tilewright::family::tenstorrent::mesh::{Mapper, MeshPlacement};
-use tilewright::family::tenstorrent::ttnn::{
-    BufferType, CoreRange, CoreRangeSet, Memory, Orientation, Scheme, Sharded, Strategy, Ttnn,
-};
+use tilewright::family::tenstorrent::ttnn::{Memory, Scheme, Sharded, Strategy, Ttnn};
 use tilewright::text::parse;
 
 /// The descriptor of a text, which prints as a text that reads the same.

@@ -16,18 +16,17 @@ use tilewright::family::host::strided::Memref;
 use tilewright::family::loops::{Dci, Dcsi, ThreeTuple};
 use tilewright::family::spyre::{self, Constructor, DataFormat, Explicit, SpyreLayout};
 use tilewright::family::tenstorrent::buffer::{Arrangement, Buffer, BufferMemory};
+use tilewright::family::tenstorrent::cores::{CoreRange, CoreRangeSet, Orientation};
 use tilewright::family::tenstorrent::device::{Device, Topology};
+use tilewright::family::tenstorrent::memory::{BufferType, Fill, MemoryLayout, MemorySpace};
 use tilewright::family::tenstorrent::mesh::{Mapper, MeshPlacement, ShardedBufferConfig};
-use tilewright::family::tenstorrent::metal::{
-    Fill, MemoryLayout, MemorySpace, MetalConstructor, MetalCurrent, MetalLayout,
-};
+use tilewright::family::tenstorrent::metal::{MetalConstructor, MetalCurrent, MetalLayout};
 use tilewright::family::tenstorrent::tile::{Element, TileShape};
 use tilewright::family::tenstorrent::ttnn::{
-    BufferType, CoreRange, CoreRangeSet, Interleaved, Memory, Orientation, PadValue, PageLayout, Scheme,
-    Sharded, Strategy as Handed, Ttnn,
+    Interleaved, Memory, PadValue, PageLayout, Scheme, Sharded, Strategy as Handed, Ttnn,
 };
 use tilewright::family::tenstorrent::ttnn_layout::{
-    self, ShardDistribution, TensorMemoryLayout, TtnnLayout, TtnnNdLayout,
+    ShardDistribution, TensorMemoryLayout, TtnnLayout, TtnnNdLayout,
 };
 use tilewright::layout::affine::{AffineExpr, AffineMap};
 use tilewright::text::{MAX_DEPTH, MAX_TEXT, parse};
@@ -616,8 +615,8 @@ fn current() -> impl Strategy<Value = MetalCurrent> {
     })
 }
 
-fn buffer_type() -> impl Strategy<Value = ttnn_layout::BufferType> {
-    use ttnn_layout::BufferType::{Dram, L1, L1Small, SystemMemory, Trace};
+fn buffer_type() -> impl Strategy<Value = BufferType> {
+    use BufferType::{Dram, L1, L1Small, SystemMemory, Trace};
     select(vec![Dram, L1, SystemMemory, L1Small, Trace])
 }
 
@@ -626,8 +625,8 @@ fn ttnn_layout() -> impl Strategy<Value = TtnnLayout> {
     let tensor = (sizes(3), dtype()).prop_map(|(shape, dtype)| Tensor { shape, dtype });
     let layout =
         select(vec![None, Some(Interleaved), Some(HeightSharded), Some(WidthSharded), Some(BlockSharded)]);
-    let range = [0u64..9, 0u64..9, 0u64..9, 0u64..9]
-        .prop_map(|[x, y, w, h]| ttnn_layout::CoreRange { start: [x, y], end: [x + w, y + h] });
+    let range =
+        [0u64..9, 0u64..9, 0u64..9, 0u64..9].prop_map(|[x, y, w, h]| CoreRange::new(x, y, w + 1, h + 1));
     use proptest::option::of;
     let flags = (of(any::<bool>()), any::<bool>(), of("[a-z]{1,8}"), of(map(2, 3)));
     let parts = (

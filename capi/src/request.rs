@@ -4,13 +4,13 @@ use tilewright::dtype::{BlockFormat, DType, Format};
 use tilewright::family::Descriptor;
 use tilewright::family::host::strided::Memref;
 use tilewright::family::spyre::{Constructor, DataFormat, Explicit, SpyreLayout};
+use tilewright::family::tenstorrent::cores::{CoreRangeSet, Orientation};
 use tilewright::family::tenstorrent::device::Device;
+use tilewright::family::tenstorrent::memory::Fill;
 use tilewright::family::tenstorrent::mesh::Mapper;
-use tilewright::family::tenstorrent::metal::{Fill, MetalConstructor};
+use tilewright::family::tenstorrent::metal::MetalConstructor;
 use tilewright::family::tenstorrent::tile::{Element, TileShape};
-use tilewright::family::tenstorrent::ttnn::{
-    CoreRangeSet, Interleaved, Memory, Orientation, PageLayout, Scheme, Sharded, Ttnn,
-};
+use tilewright::family::tenstorrent::ttnn::{Interleaved, Memory, PageLayout, Scheme, Sharded, Ttnn};
 use tilewright::family::{MAX_RANK, Placement, Tensor};
 use tilewright::layout::Layout;
 use tilewright::plan::{Decoding, Isa, Options, Rounding, Sen169, Store};

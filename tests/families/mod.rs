@@ -9,17 +9,16 @@ use tilewright::family::host::strided::Memref;
 use tilewright::family::loops::ThreeTuple;
 use tilewright::family::spyre::{Constructor, DataFormat, Explicit, SpyreLayout};
 use tilewright::family::tenstorrent::buffer::{Arrangement, Buffer, BufferMemory};
+use tilewright::family::tenstorrent::cores::{CoreRange, CoreRangeSet, Orientation};
 use tilewright::family::tenstorrent::device::Device;
+use tilewright::family::tenstorrent::memory::{BufferType, Fill, MemoryLayout, MemorySpace};
 use tilewright::family::tenstorrent::mesh::{self, Mapper};
-use tilewright::family::tenstorrent::metal::{
-    Fill, MemoryLayout, MemorySpace, MetalConstructor, MetalCurrent, MetalLayout,
-};
+use tilewright::family::tenstorrent::metal::{MetalConstructor, MetalCurrent, MetalLayout};
 use tilewright::family::tenstorrent::tile::{Element, TileShape};
 use tilewright::family::tenstorrent::ttnn::{
-    CoreRange, CoreRangeSet, Interleaved, Memory, Orientation, PadValue, PageLayout, Scheme, Sharded,
-    Strategy, Ttnn,
+    Interleaved, Memory, PadValue, PageLayout, Scheme, Sharded, Strategy, Ttnn,
 };
-use tilewright::family::tenstorrent::ttnn_layout::{self, BufferType, TensorMemoryLayout, TtnnLayout};
+use tilewright::family::tenstorrent::ttnn_layout::{TensorMemoryLayout, TtnnLayout};
 use tilewright::family::{Family, Placement, Tensor};
 use tilewright::layout::affine::{AffineExpr, AffineMap};
 use tilewright::{DType, Format, Layout, Result};
@@ -412,8 +411,8 @@ fn ttnn_layout(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
     let cores: u64 = layout.grid.iter().product();
     if c.yes() && how != Interleaved && cores > 1 {
         // The last core first.
-        let at = |k: u64| ttnn_layout::CoreRange { start: [k, 1], end: [k, 1] };
-        let rest = ttnn_layout::CoreRange { start: [0, 1], end: [cores - 2, 1] };
+        let at = |k: u64| CoreRange::new(k, 1, 1, 1);
+        let rest = CoreRange::new(0, 1, cores - 1, 1);
         layout.core_ranges = Some(vec![at(cores - 1), rest]);
     }
     let device = device(c, &[1, 1]).map(|device| with_banks(c, device));

@@ -4,9 +4,9 @@ use std::fmt;
 
 use tilewright::dtype::{BlockFormat, DType, Format};
 use tilewright::error::{Error, Result};
-use tilewright::family::tenstorrent::ttnn::{
-    BufferType, CoreRange, CoreRangeSet, Memory, Orientation, PageLayout, Scheme, Sharded, Strategy, Ttnn,
-};
+use tilewright::family::tenstorrent::cores::{CoreRange, CoreRangeSet, Orientation};
+use tilewright::family::tenstorrent::memory::BufferType;
+use tilewright::family::tenstorrent::ttnn::{Memory, PageLayout, Scheme, Sharded, Strategy, Ttnn};
 use tilewright::family::{Descriptor, Placement, Tensor};
 use tilewright::layout::Layout;
 

@@ -2,7 +2,7 @@
 
 use super::collapse;
 use super::device::Device;
-use super::metal::{Fill, MemoryLayout, MemorySpace};
+use super::memory::{Fill, MemoryLayout, MemorySpace};
 use super::shard::{Buffers, Sharding};
 use super::tile::Element;
 use crate::error::{Error, Result};

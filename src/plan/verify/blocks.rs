@@ -27,9 +27,10 @@ pub(super) fn keep(nest: &ScheduledNest, conversion: Conversion<'_>, layout: &La
             };
             apart(parts, codec.tile())?;
             match nest.schedule.in_place {
-                Some(tile) if !reads_as(tile, parts, codec.tile(), conversion) => {
-                    Err(Error::unverified("V4", format!("{tile:?} is not what a tile is packed from: {parts:?}")))
-                }
+                Some(tile) if !reads_as(tile, parts, codec.tile(), conversion) => Err(Error::unverified(
+                    "V4",
+                    format!("{tile:?} is not what a tile is packed from: {parts:?}"),
+                )),
                 _ => Ok(()),
             }
         }
@@ -41,7 +42,8 @@ fn apart(parts: &[Gather], tile: TileShape) -> Result<()> {
     const WORDS: usize = TileShape::MAX_ELEMENTS.div_ceil(64);
     let mut taken = [0_u64; WORDS];
     let slots = tile.elements() as i64;
-    let outside = |slot: i64| Error::unverified("V4", format!("slot {slot} of a tile is outside or taken twice"));
+    let outside =
+        |slot: i64| Error::unverified("V4", format!("slot {slot} of a tile is outside or taken twice"));
     for part in parts {
         if part.elements() > slots as u64 || part.loops.iter().any(|l| l.n == 0) {
             return Err(Error::unverified("V4", format!("{} elements for {slots} slots", part.elements())));

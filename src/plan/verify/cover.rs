@@ -75,11 +75,17 @@ impl Cover {
         let block = i128::from(layout.block_bytes());
         let [mut unit_end, mut byte_end, slot] = dst(nest.at).map(i128::from);
         if unit_end < 0 || byte_end < 0 || slot != 0 {
-            return Err(Error::unverified("V1", format!("a nest begins at unit {unit_end}, byte {byte_end}")));
+            return Err(Error::unverified(
+                "V1",
+                format!("a nest begins at unit {unit_end}, byte {byte_end}"),
+            ));
         }
         for l in &nest.loops {
             if l.n == 0 || l.dst()[2] != 0 || l.dst()[..2].iter().any(|&s| s < 0) {
-                return Err(Error::unverified("V1", format!("a loop of {} iterations, {:?} apart", l.n, l.dst())));
+                return Err(Error::unverified(
+                    "V1",
+                    format!("a loop of {} iterations, {:?} apart", l.n, l.dst()),
+                ));
             }
             let span = |s: i64| (i128::from(l.n) - 1).saturating_mul(s.into());
             unit_end = unit_end.saturating_add(span(l.dst()[0]));
@@ -93,7 +99,10 @@ impl Cover {
         for l in nest.loops.iter().rev() {
             let step = linear(l.dst());
             if step <= 0 || step > i128::from(MAX_BYTES) || (l.n > 1 && step < body.into()) {
-                return Err(Error::unverified("V1", format!("{} iterations of {body} bytes, {step} bytes apart", l.n)));
+                return Err(Error::unverified(
+                    "V1",
+                    format!("{} iterations of {body} bytes, {step} bytes apart", l.n),
+                ));
             }
             // All iterations lie inside of the destination.
             let (n, step) = (l.n as i64, step as i64);
@@ -162,7 +171,10 @@ impl Cover {
         let mut rest = runs.as_slice();
         while let Some(first) = rest.first() {
             if first.at != at {
-                return Err(Error::unverified("V1", format!("byte {at} of a region is followed by byte {}", first.at)));
+                return Err(Error::unverified(
+                    "V1",
+                    format!("byte {at} of a region is followed by byte {}", first.at),
+                ));
             }
             let mut end = self.end(first);
             let mut meeting = 1;
@@ -174,12 +186,18 @@ impl Cover {
             if meeting > 1 {
                 open.push(self.periods(group, at, end - at)?);
             } else if self.outer(first).is_some() {
-                return Err(Error::unverified("V1", format!("nothing is written between the runs of {at}..{end}")));
+                return Err(Error::unverified(
+                    "V1",
+                    format!("nothing is written between the runs of {at}..{end}"),
+                ));
             }
             (at, rest) = (end, others);
         }
         if at != bytes {
-            return Err(Error::unverified("V1", format!("byte {at} of a region is followed by byte {bytes}")));
+            return Err(Error::unverified(
+                "V1",
+                format!("byte {at} of a region is followed by byte {bytes}"),
+            ));
         }
         Ok(())
     }

@@ -56,8 +56,6 @@ impl Verified {
     }
 }
 
-
-
 /// Proves V1 to V5.
 ///
 /// # Errors

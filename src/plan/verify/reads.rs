@@ -19,7 +19,11 @@ pub(super) fn stay_inside(nest: &ScheduledNest, layout: &Layout) -> Result<()> {
             unused(nest) && parts.iter().all(inside)
         }
     };
-    if ok { Ok(()) } else { Err(Error::unverified("V2", format!("a nest reads outside of the source: {nest:?}"))) }
+    if ok {
+        Ok(())
+    } else {
+        Err(Error::unverified("V2", format!("a nest reads outside of the source: {nest:?}")))
+    }
 }
 
 /// Whether a nest that does not read by its own source addresses has none.

@@ -28,7 +28,11 @@ pub(super) fn runs_every_iteration(nest: &ScheduledNest, conversion: Conversion<
                 windows(nest, conversion) && (!nest.schedule.assembled || assembles(nest, conversion))
             }
         };
-    if ok { Ok(()) } else { Err(Error::unverified("V1", format!("a schedule that loses iterations: {nest:?}"))) }
+    if ok {
+        Ok(())
+    } else {
+        Err(Error::unverified("V1", format!("a schedule that loses iterations: {nest:?}")))
+    }
 }
 
 /// Whether each loop is named once.

@@ -4,14 +4,16 @@ use std::fmt;
 
 use super::attribute::{name_of, tile_shape};
 use super::cores::core_range_set;
-use super::memory_config::{MemoryConfig, memory_config, memory_layout};
+use super::memory_config::{memory_config, memory_layout};
+use super::memory_parts::MemoryConfig;
 use super::python::{enumerator, shape, truth};
 use crate::dtype::{BlockFormat, Format};
 use crate::error::Result;
+use crate::family::tenstorrent::cores::{CoreRangeSet, Orientation};
+use crate::family::tenstorrent::memory::BufferType;
 use crate::family::tenstorrent::tile::TileShape;
 use crate::family::tenstorrent::ttnn::{
-    BufferType, CoreRangeSet, Interleaved, Memory, Orientation, PLAIN_NAMES, PadValue, PageLayout, Scheme,
-    Sharded, Strategy, Ttnn,
+    Interleaved, Memory, PLAIN_NAMES, PadValue, PageLayout, Scheme, Sharded, Strategy, Ttnn,
 };
 use crate::text::lexer::{Cursor, quote};
 use crate::text::loops::tuple::Tuple;

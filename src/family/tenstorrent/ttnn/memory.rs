@@ -1,7 +1,7 @@
 //! Where the pages of a TTNN tensor go: TTNN's `MemoryConfig`, and what a device adds to it.
 
-use super::cores::{CoreRange, CoreRangeSet};
 use crate::error::{Error, Result};
+use crate::family::tenstorrent::cores::{CoreRange, CoreRangeSet, Orientation};
 use crate::family::tenstorrent::shard::{Buffers, check_dealt};
 use crate::family::{check_count, check_positive, join};
 
@@ -271,46 +271,6 @@ impl Strategy {
         ("ROUND_ROBIN_1D", Strategy::RoundRobin1d),
         ("GRID_2D", Strategy::Grid2d),
         ("CONTIGUOUS_1D", Strategy::Contiguous1d),
-    ];
-}
-
-/// The order in which shards go to the cores or devices of a rectangle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Orientation {
-    /// Along the rows first.
-    RowMajor,
-    /// Along the columns first.
-    ColMajor,
-}
-
-impl Orientation {
-    pub(crate) const NAMES: [(&'static str, Orientation); 2] =
-        [("ROW_MAJOR", Orientation::RowMajor), ("COL_MAJOR", Orientation::ColMajor)];
-}
-
-/// The kind of memory that holds the buffers: TTNN's `BufferType`. It moves no byte.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum BufferType {
-    /// DRAM.
-    Dram,
-    /// The memory of the cores.
-    L1,
-    /// Memory of the host.
-    SystemMemory,
-    /// The small part of the cores' memory that is kept apart.
-    L1Small,
-    /// DRAM that holds traces.
-    Trace,
-}
-
-impl BufferType {
-    /// Names, in the order of TTNN's numbers from 0 on.
-    pub(crate) const NAMES: [(&'static str, BufferType); 5] = [
-        ("DRAM", BufferType::Dram),
-        ("L1", BufferType::L1),
-        ("SYSTEM_MEMORY", BufferType::SystemMemory),
-        ("L1_SMALL", BufferType::L1Small),
-        ("TRACE", BufferType::Trace),
     ];
 }
 

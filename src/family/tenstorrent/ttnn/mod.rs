@@ -1,12 +1,11 @@
 //! TTNN tensors: element format, page layout and memory configuration.
 
-mod cores;
 mod memory;
 mod physical;
 
-pub use cores::{CoreRange, CoreRangeSet};
-pub use memory::{BufferType, Interleaved, Memory, Orientation, Scheme, Sharded, Strategy};
+pub use memory::{Interleaved, Memory, Scheme, Sharded, Strategy};
 
+use super::memory::BufferType;
 use super::tile::TileShape;
 use crate::dtype::{DType, Format};
 use crate::error::{Error, Result};
@@ -30,7 +29,8 @@ pub(crate) const PLAIN_NAMES: [(&str, Format); 8] = [
 ///
 /// ```
 /// use tilewright::dtype::{BlockFormat, Format};
-/// use tilewright::family::tenstorrent::ttnn::{CoreRangeSet, PageLayout, Scheme, Sharded, Ttnn};
+/// use tilewright::family::tenstorrent::cores::CoreRangeSet;
+/// use tilewright::family::tenstorrent::ttnn::{PageLayout, Scheme, Sharded, Ttnn};
 ///
 /// let shards = Sharded::new(Scheme::Height, CoreRangeSet::grid(2, 4), vec![32, 64]);
 /// let ttnn = Ttnn::new(Format::Block(BlockFormat::Bfp8B), PageLayout::TILE).sharded(shards);
@@ -215,8 +215,8 @@ impl Family for Ttnn {
         if elements == 0 {
             return self.empty(tensor, fill);
         }
-        let physical = Physical::new(self, &tensor.shape)?;
-        let (sharding, geometry) = physical.place(self)?;
+        let physical = Physical::new(&self.memory, self.tile(), &tensor.shape)?;
+        let (sharding, geometry) = physical.place(&self.memory, self.tile(), self.dtype)?;
         let axes = physical.axes(&tensor.shape, &sharding)?;
         sharding.layout(&tensor.shape, axes, fill, geometry)
     }
