@@ -53,10 +53,11 @@ fn memory_configurations_are_read_as_they_are_printed() {
                 .is_empty()
         );
     }
-    let nd = sharded(Scheme::Nd, CoreRangeSet::grid(8, 8), &[2, 32, 64]).orientation(Orientation::ColMajor);
+    let nd =
+        sharded(Scheme::Nd, CoreRangeSet::grid(8, 8), &[2, 32, 64]).with_orientation(Orientation::ColMajor);
     assert_eq!(with(ND).memory, Memory::Sharded(nd.clone()));
     let contiguous = with(&ND.replace("ROUND_ROBIN_1D", "CONTIGUOUS_1D"));
-    assert_eq!(contiguous.memory, Memory::Sharded(nd.strategy(Strategy::Contiguous1d)));
+    assert_eq!(contiguous.memory, Memory::Sharded(nd.with_strategy(Strategy::Contiguous1d)));
 
     // Interleaved memory names no banks; a device's are given beside it.
     let parsed = parse(&format!("ttnn(dtype=float32, layout=TILE, memory_config={DRAM})")).unwrap();

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::layout::axis::{Addr, Axis};
 use crate::layout::index::{connected, ravel, unravel};
-use crate::layout::piecewise::{Piecewise, Region, add, scale, zip};
+use crate::layout::piecewise::{Piecewise, Region, add, zip};
 
 /// The most elements of a group of dimensions that must be followed one by one, because the layouts
 /// interleave them in a way that no product of maps describes.

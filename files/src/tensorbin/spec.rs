@@ -211,7 +211,7 @@ impl TensorSpec {
                 return Err(Error::value("alignment", format!("{:?}", self.alignment), needed));
             }
         };
-        let descriptor = Descriptor::Ttnn(Ttnn::new(self.format, self.pages).memory(memory));
+        let descriptor = Descriptor::Ttnn(Ttnn::new(self.format, self.pages).with_memory(memory));
         descriptor.validate()?;
         Ok(descriptor)
     }

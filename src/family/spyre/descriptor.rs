@@ -14,7 +14,7 @@ use crate::family::{check_count, check_sizes};
 /// use tilewright::family::Tensor;
 ///
 /// let made: SpyreLayout = Constructor::new(vec![1024, 256], DType::F16).into();
-/// let spelled: SpyreLayout = Explicit::new(vec![4, 1024, 64]).stride_map(vec![64, 256, 1]).into();
+/// let spelled: SpyreLayout = Explicit::new(vec![4, 1024, 64]).with_stride_map(vec![64, 256, 1]).into();
 /// let tensor = Tensor { shape: vec![1024, 256], dtype: DType::F16 };
 /// assert!(made.equivalent(&spelled, &tensor)?);
 /// # Ok::<(), tilewright::Error>(())
@@ -51,25 +51,25 @@ impl Explicit {
     }
 
     /// The same with the host dimension of each device dimension.
-    pub fn dim_map(mut self, map: Vec<Option<usize>>) -> Explicit {
+    pub fn with_dim_map(mut self, map: Vec<Option<usize>>) -> Explicit {
         self.dim_map = Some(map);
         self
     }
 
     /// The same with the host stride of each device dimension.
-    pub fn stride_map(mut self, map: Vec<i64>) -> Explicit {
+    pub fn with_stride_map(mut self, map: Vec<i64>) -> Explicit {
         self.stride_map = Some(map);
         self
     }
 
     /// The same with an element format.
-    pub fn dtype(mut self, dtype: DataFormat) -> Explicit {
+    pub fn with_dtype(mut self, dtype: DataFormat) -> Explicit {
         self.dtype = Some(dtype);
         self
     }
 
     /// The same with another order inside of sticks.
-    pub fn arrangement(mut self, arrangement: Arrangement) -> Explicit {
+    pub fn with_arrangement(mut self, arrangement: Arrangement) -> Explicit {
         self.arrangement = arrangement;
         self
     }
@@ -105,19 +105,19 @@ impl Constructor {
     }
 
     /// The same with strides of the host array.
-    pub fn strides(mut self, strides: Vec<i64>) -> Constructor {
+    pub fn with_strides(mut self, strides: Vec<i64>) -> Constructor {
         self.strides = Some(strides);
         self
     }
 
     /// The same with another order of the host dimensions.
-    pub fn dim_order(mut self, order: Vec<Option<usize>>) -> Constructor {
+    pub fn with_dim_order(mut self, order: Vec<Option<usize>>) -> Constructor {
         self.dim_order = Some(order);
         self
     }
 
     /// The same with another order inside of sticks.
-    pub fn arrangement(mut self, arrangement: Arrangement) -> Constructor {
+    pub fn with_arrangement(mut self, arrangement: Arrangement) -> Constructor {
         self.arrangement = arrangement;
         self
     }

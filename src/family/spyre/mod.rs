@@ -84,6 +84,7 @@ impl Family for SpyreLayout {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dtype::DType;
     use crate::layout::coverage::{Held, held};
 
     fn tensor(shape: &[u64], dtype: DType) -> Tensor {
@@ -98,11 +99,14 @@ mod tests {
 
     fn mapped(device_size: &[u64], dim_map: &[i64], dtype: DataFormat) -> SpyreLayout {
         let dim_map = Some(dim_map.iter().map(|&d| usize::try_from(d).ok()).collect());
-        Explicit { dim_map, ..Explicit::new(device_size.to_vec()).dtype(dtype) }.into()
+        Explicit { dim_map, ..Explicit::new(device_size.to_vec()).with_dtype(dtype) }.into()
     }
 
     fn strided(device_size: &[u64], stride_map: &[i64]) -> SpyreLayout {
-        Explicit::new(device_size.to_vec()).stride_map(stride_map.to_vec()).dtype(DataFormat::IeeeFp16).into()
+        Explicit::new(device_size.to_vec())
+            .with_stride_map(stride_map.to_vec())
+            .with_dtype(DataFormat::IeeeFp16)
+            .into()
     }
 
     fn layout(spyre: &SpyreLayout, tensor: &Tensor) -> Layout {
@@ -302,7 +306,7 @@ mod tests {
     fn both_maps_must_agree() {
         let both = |strides: &[i64]| -> SpyreLayout {
             let map = vec![Some(1), Some(0), Some(1)];
-            Explicit::new(vec![2, 6, 64]).dim_map(map).stride_map(strides.to_vec()).into()
+            Explicit::new(vec![2, 6, 64]).with_dim_map(map).with_stride_map(strides.to_vec()).into()
         };
         let tensor = tensor(&[6, 100], DType::F16);
         assert!(

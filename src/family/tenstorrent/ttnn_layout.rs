@@ -15,6 +15,7 @@ use crate::family::{
 };
 use crate::layout::Layout;
 use crate::layout::affine::{AffineExpr, AffineMap};
+use crate::layout::index::index_of;
 
 /// How a tensor is handed out to cores or banks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -95,7 +96,7 @@ impl TtnnLayout {
     /// let tiles = Element::Tile { shape: TileShape::T32X32, format: Format::Plain(DType::Bf16) };
     /// let dram = TtnnLayout::new(tensor.clone(), AffineMap::identity(2), tiles)?;
     /// assert_eq!(dram.shard, [2, 4]);
-    /// let block = dram.sharded(TensorMemoryLayout::BlockSharded, BufferType::L1, vec![2, 2])?;
+    /// let block = dram.with_shards(TensorMemoryLayout::BlockSharded, BufferType::L1, vec![2, 2])?;
     /// assert_eq!(block.shard, [1, 2]);
     /// assert_eq!(block.to_layout(&tensor, &Placement::default())?.buffers(), 4);
     /// # Ok::<(), tilewright::Error>(())
@@ -136,7 +137,7 @@ impl TtnnLayout {
     ///
     /// # Errors
     /// Those of [`TtnnLayout::new`], and a grid of another rank than the collapsed tensor.
-    pub fn sharded(
+    pub fn with_shards(
         mut self,
         layout: TensorMemoryLayout,
         buffer_type: BufferType,
@@ -268,8 +269,7 @@ impl TtnnLayout {
             (None, Some(map)) => {
                 check_dealt(shards)?;
                 let place = |n| {
-                    let core =
-                        super::device::index(n, &self.grid).iter().map(|&i| i as i64).collect::<Vec<_>>();
+                    let core = index_of(n, &self.grid).iter().map(|&i| i as i64).collect::<Vec<_>>();
                     map.eval(&core)
                 };
                 let places: Option<Vec<Vec<i64>>> = (0..shards).map(place).collect();

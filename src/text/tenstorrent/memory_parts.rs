@@ -57,8 +57,8 @@ impl Parts {
         let shape =
             shards.shape.ok_or_else(|| lacks(if scheme == Scheme::Nd { "shard_shape" } else { "shape" }))?;
         let sharded = Sharded::new(scheme, grid, shape)
-            .orientation(shards.orientation.unwrap_or(Orientation::RowMajor))
-            .strategy(shards.strategy.unwrap_or(scheme.strategy()));
+            .with_orientation(shards.orientation.unwrap_or(Orientation::RowMajor))
+            .with_strategy(shards.strategy.unwrap_or(scheme.strategy()));
         Ok(MemoryConfig { sharded: Some(sharded), buffer_type })
     }
 }

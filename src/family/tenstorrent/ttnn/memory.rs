@@ -39,7 +39,7 @@ impl Interleaved {
     }
 
     /// The same banks, bank `b` as buffer `order[b]`.
-    pub fn bank_order(mut self, order: Vec<u32>) -> Interleaved {
+    pub fn with_bank_order(mut self, order: Vec<u32>) -> Interleaved {
         self.bank_order = Some(order);
         self
     }
@@ -93,13 +93,13 @@ impl Sharded {
     }
 
     /// The same with another order of the cores.
-    pub fn orientation(mut self, orientation: Orientation) -> Sharded {
+    pub fn with_orientation(mut self, orientation: Orientation) -> Sharded {
         self.orientation = orientation;
         self
     }
 
     /// The same with another way of handing out.
-    pub fn strategy(mut self, strategy: Strategy) -> Sharded {
+    pub fn with_strategy(mut self, strategy: Strategy) -> Sharded {
         self.strategy = strategy;
         self
     }
@@ -291,7 +291,7 @@ mod tests {
                         .collect();
                     cores.sort_unstable();
                     let set = CoreRangeSet::grid(grid[0], grid[1]);
-                    let sharded = Sharded::new(Scheme::Height, set, vec![1, 1]).orientation(orientation);
+                    let sharded = Sharded::new(Scheme::Height, set, vec![1, 1]).with_orientation(orientation);
                     let seen: Vec<_> = (0..=shards).map(|b| sharded.core(&[shards, 1], b)).collect();
                     let expected: Vec<_> = cores.into_iter().map(Some).chain([None]).collect();
                     assert_eq!(seen, expected, "{shards} shards on {grid:?}, {orientation:?}");
@@ -300,7 +300,7 @@ mod tests {
         }
         let block = Sharded::new(Scheme::Block, CoreRangeSet::grid(8, 8), vec![1, 1]);
         assert_eq!(block.core(&[2, 3], 4), Some([1, 1]));
-        assert_eq!(block.orientation(Orientation::ColMajor).core(&[2, 3], 4), Some([2, 0]));
+        assert_eq!(block.with_orientation(Orientation::ColMajor).core(&[2, 3], 4), Some([2, 0]));
         // The core at (0, 0) comes first in the list, and second in the order of shards.
         let apart = CoreRangeSet::new([CoreRange::new(0, 1, 1, 1), CoreRange::new(0, 0, 1, 1)]);
         let sharded = Sharded::new(Scheme::Height, apart, vec![1, 1]);

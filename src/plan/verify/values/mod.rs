@@ -8,7 +8,7 @@
 mod affine;
 mod sides;
 
-use affine::{Affine, Break};
+use affine::Break;
 use sides::{Destination, Joint, Source};
 
 use crate::error::{Error, Result};
