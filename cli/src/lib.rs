@@ -13,6 +13,7 @@ mod hardware;
 mod input;
 mod locate;
 mod lower;
+mod mlir;
 mod progress;
 mod scan;
 mod streams;
