@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // The device: 500 MB/s, and 100 microseconds until it says that a slot has arrived.
     let memory = Memory::new(vec![plan.destination_bytes(); 12])?;
-    let mut device = Link::new(&SystemClock, 500e6, Duration::from_micros(100)).into_memory(memory);
+    let mut device = Link::new(&SystemClock, 500e6, Duration::from_micros(100)).with_memory(memory);
     let mut stager = Stager::new(3, 1 << 20, &mut Heap)?;
     let report = stager.run(&transfers, &mut device, &settings)?;
     println!("{report}");

@@ -181,6 +181,11 @@ impl Error {
         }
     }
 
+    /// [`Error::Unverified`]: a fact of the verifier that does not hold, and what was found.
+    pub(crate) fn unverified(fact: &'static str, what: impl Into<String>) -> Error {
+        Error::Unverified { fact, what: what.into() }
+    }
+
     /// [`Error::Value`] from anything printable; a long `given` or `needed` is cut.
     pub fn value(what: impl Into<String>, given: impl ToString, needed: impl ToString) -> Error {
         Error::Value {

@@ -2,10 +2,10 @@
 
 use tilewright::Error;
 use tilewright::family::Descriptor;
+use tilewright::family::tenstorrent::cores::{CoreRange, CoreRangeSet, Orientation};
+use tilewright::family::tenstorrent::memory::BufferType;
 use tilewright::family::tenstorrent::mesh::{Mapper, MeshPlacement};
-use tilewright::family::tenstorrent::ttnn::{
-    BufferType, CoreRange, CoreRangeSet, Memory, Orientation, Scheme, Sharded, Strategy, Ttnn,
-};
+use tilewright::family::tenstorrent::ttnn::{Memory, Scheme, Sharded, Strategy, Ttnn};
 use tilewright::text::parse;
 
 /// The descriptor of a text, which prints as a text that reads the same.
@@ -53,10 +53,11 @@ fn memory_configurations_are_read_as_they_are_printed() {
                 .is_empty()
         );
     }
-    let nd = sharded(Scheme::Nd, CoreRangeSet::grid(8, 8), &[2, 32, 64]).orientation(Orientation::ColMajor);
+    let nd =
+        sharded(Scheme::Nd, CoreRangeSet::grid(8, 8), &[2, 32, 64]).with_orientation(Orientation::ColMajor);
     assert_eq!(with(ND).memory, Memory::Sharded(nd.clone()));
     let contiguous = with(&ND.replace("ROUND_ROBIN_1D", "CONTIGUOUS_1D"));
-    assert_eq!(contiguous.memory, Memory::Sharded(nd.strategy(Strategy::Contiguous1d)));
+    assert_eq!(contiguous.memory, Memory::Sharded(nd.with_strategy(Strategy::Contiguous1d)));
 
     // Interleaved memory names no banks; a device's are given beside it.
     let parsed = parse(&format!("ttnn(dtype=float32, layout=TILE, memory_config={DRAM})")).unwrap();

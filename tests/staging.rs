@@ -155,7 +155,7 @@ proptest! {
         let transfers = if on_disk { from_disk(&plans, &disk, &begins) } else { transfers(&plans, &sources) };
         let clock = VirtualClock::default();
         let settings = Settings { executor, readers: executor, read_bytes, clock: &clock, ..Settings::default() };
-        let mut link = Link::new(&clock, 1e9, Duration::from_micros(3)).order(order).poison(0xDB).into_memory(sizes(&plans));
+        let mut link = Link::new(&clock, 1e9, Duration::from_micros(3)).with_order(order).with_poison(0xDB).with_memory(sizes(&plans));
         let mut stager = Stager::new(slots, slot_bytes, &mut Heap).unwrap();
         let report = stager.run(&transfers, &mut link, &settings).unwrap();
         let memory = link.memory().unwrap();
@@ -183,7 +183,7 @@ proptest! {
         let cancel = Cancel::default();
         // Looks and sleeps come from many places: one of them cancels.
         let cancelling = Cancelling { clock: &clock, cancel: &cancel, left: AtomicUsize::new(at * 7) };
-        let mut link = Link::new(&clock, 1e9, Duration::from_micros(3)).order(Order::Shuffled(seed)).into_memory(sizes(&plans));
+        let mut link = Link::new(&clock, 1e9, Duration::from_micros(3)).with_order(Order::Shuffled(seed)).with_memory(sizes(&plans));
         let mut stager = Stager::new(slots, 4096, &mut Heap).unwrap();
         let settings = Settings { cancel: Some(&cancel), clock: &cancelling, ..Settings::default() };
         match stager.run(&transfers(&plans, &sources), &mut link, &settings) {
@@ -245,7 +245,7 @@ fn timed(slots: usize, count: u32, fill: Duration, moving: Duration) -> Report {
     let sources = [bytes(plans[0].source_bytes(), 7)];
     let clock = VirtualClock::default();
     let mut link =
-        Link::new(&clock, SLOT as f64 / moving.as_secs_f64(), Duration::ZERO).into_memory(sizes(&plans));
+        Link::new(&clock, SLOT as f64 / moving.as_secs_f64(), Duration::ZERO).with_memory(sizes(&plans));
     let executor = Ticking { clock: &clock, time: fill };
     let settings = Settings { executor: &executor, clock: &clock, ..Settings::default() };
     let mut stager = Stager::new(slots, SLOT, &mut Heap).unwrap();
@@ -281,21 +281,21 @@ fn a_sink_that_fails_ends_the_run_with_its_error_and_every_slot_at_home() {
     let clock = VirtualClock::default();
     let settings = Settings { clock: &clock, ..Settings::default() };
     let mut stager = Stager::new(3, 4096, &mut Heap).unwrap();
-    let link = || Link::new(&clock, 1e6, Duration::from_millis(1)).poison(0xDB);
+    let link = || Link::new(&clock, 1e6, Duration::from_millis(1)).with_poison(0xDB);
     let slots = stager.run(&transfers(&plans, &sources), &mut link(), &settings).unwrap().slots;
     for k in 0..slots {
         for order in [Order::Submitted, Order::Reversed] {
-            let mut refusing = link().order(order).fail_at_submit(k);
+            let mut refusing = link().with_order(order).fail_at_submit(k);
             let error = stager.run(&transfers(&plans, &sources), &mut refusing, &settings).unwrap_err();
             assert!(error.to_string().contains(&format!("submission {k}")), "{error}");
             assert_eq!((stager.slots_at_home(), refusing.in_flight(), stager.report().slots), (3, 0, k));
-            let mut losing = link().order(order).fail_at_completion(k);
+            let mut losing = link().with_order(order).fail_at_completion(k);
             let error = stager.run(&transfers(&plans, &sources), &mut losing, &settings).unwrap_err();
             assert!(error.to_string().contains(&format!("completion {k}")), "{error}");
             assert_eq!((stager.slots_at_home(), losing.in_flight()), (3, 0));
         }
     }
-    let mut sound = link().into_memory(sizes(&plans));
+    let mut sound = link().with_memory(sizes(&plans));
     stager.run(&transfers(&plans, &sources), &mut sound, &settings).unwrap();
     assert!(sound.memory().unwrap().tensors()[1] == executed(&plans[1], &sources[1]));
 }

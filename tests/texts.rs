@@ -16,18 +16,17 @@ use tilewright::family::host::strided::Memref;
 use tilewright::family::loops::{Dci, Dcsi, ThreeTuple};
 use tilewright::family::spyre::{self, Constructor, DataFormat, Explicit, SpyreLayout};
 use tilewright::family::tenstorrent::buffer::{Arrangement, Buffer, BufferMemory};
+use tilewright::family::tenstorrent::cores::{CoreRange, CoreRangeSet, Orientation};
 use tilewright::family::tenstorrent::device::{Device, Topology};
+use tilewright::family::tenstorrent::memory::{BufferType, Fill, MemoryLayout, MemorySpace};
 use tilewright::family::tenstorrent::mesh::{Mapper, MeshPlacement, ShardedBufferConfig};
-use tilewright::family::tenstorrent::metal::{
-    Fill, MemoryLayout, MemorySpace, MetalConstructor, MetalCurrent, MetalLayout,
-};
+use tilewright::family::tenstorrent::metal::{MetalConstructor, MetalCurrent, MetalLayout};
 use tilewright::family::tenstorrent::tile::{Element, TileShape};
 use tilewright::family::tenstorrent::ttnn::{
-    BufferType, CoreRange, CoreRangeSet, Interleaved, Memory, Orientation, PadValue, PageLayout, Scheme,
-    Sharded, Strategy as Handed, Ttnn,
+    Interleaved, Memory, PadValue, PageLayout, Scheme, Sharded, Strategy as Handed, Ttnn,
 };
 use tilewright::family::tenstorrent::ttnn_layout::{
-    self, ShardDistribution, TensorMemoryLayout, TtnnLayout, TtnnNdLayout,
+    ShardDistribution, TensorMemoryLayout, TtnnLayout, TtnnNdLayout,
 };
 use tilewright::layout::affine::{AffineExpr, AffineMap};
 use tilewright::text::{MAX_DEPTH, MAX_TEXT, parse};
@@ -150,14 +149,14 @@ fn every_generation_of_spyre_text() {
     assert_eq!(layout(both), explicit(&[3, 2, 1, 64], Some(&map), Some(&[128, 64, -1, 1]), sen));
     let newest = "SpyreTensorLayout(device_size=[64, 4096, 64], stride_map =[64, 4096, 1], device_dtype=DataFormats.SEN169_FP16)";
     assert_eq!(layout(newest), explicit(&[64, 4096, 64], None, Some(&[64, 4096, 1]), sen));
-    let made = Constructor::new(vec![5, 100], DType::F16).dim_order(vec![Some(0), Some(1), None]);
+    let made = Constructor::new(vec![5, 100], DType::F16).with_dim_order(vec![Some(0), Some(1), None]);
     let sparse = Descriptor::Spyre(made.clone().into());
     assert_eq!(layout("SpyreTensorLayout([5, 100], torch.half, dim_order=(0, 1, -1,))"), sparse);
     assert_eq!(layout("SpyreTensorLayout(torch.Size([5, 100]), torch.half, [0, 1, -1])"), sparse);
-    let today = Descriptor::Spyre(made.strides(vec![100, 1]).into());
+    let today = Descriptor::Spyre(made.with_strides(vec![100, 1]).into());
     assert_eq!(layout("SpyreTensorLayout([5, 100], [100, 1], torch.float16, [0, 1, -1])"), today);
-    let weight = Constructor::new(vec![64, 128], DType::F8E4M3).strides(vec![128, 1]);
-    let weight = weight.dim_order(vec![Some(0), Some(1)]).arrangement(spyre::Arrangement::Qfp8Wt);
+    let weight = Constructor::new(vec![64, 128], DType::F8E4M3).with_strides(vec![128, 1]);
+    let weight = weight.with_dim_order(vec![Some(0), Some(1)]).with_arrangement(spyre::Arrangement::Qfp8Wt);
     let text =
         "SpyreTensorLayout([64, 128], [128, 1], torch.float8_e4m3fn, [0, 1], ElementArrangement.QFP8WT)";
     assert_eq!(layout(text), Descriptor::Spyre(weight.into()));
@@ -616,8 +615,8 @@ fn current() -> impl Strategy<Value = MetalCurrent> {
     })
 }
 
-fn buffer_type() -> impl Strategy<Value = ttnn_layout::BufferType> {
-    use ttnn_layout::BufferType::{Dram, L1, L1Small, SystemMemory, Trace};
+fn buffer_type() -> impl Strategy<Value = BufferType> {
+    use BufferType::{Dram, L1, L1Small, SystemMemory, Trace};
     select(vec![Dram, L1, SystemMemory, L1Small, Trace])
 }
 
@@ -626,8 +625,8 @@ fn ttnn_layout() -> impl Strategy<Value = TtnnLayout> {
     let tensor = (sizes(3), dtype()).prop_map(|(shape, dtype)| Tensor { shape, dtype });
     let layout =
         select(vec![None, Some(Interleaved), Some(HeightSharded), Some(WidthSharded), Some(BlockSharded)]);
-    let range = [0u64..9, 0u64..9, 0u64..9, 0u64..9]
-        .prop_map(|[x, y, w, h]| ttnn_layout::CoreRange { start: [x, y], end: [x + w, y + h] });
+    let range =
+        [0u64..9, 0u64..9, 0u64..9, 0u64..9].prop_map(|[x, y, w, h]| CoreRange::new(x, y, w + 1, h + 1));
     use proptest::option::of;
     let flags = (of(any::<bool>()), any::<bool>(), of("[a-z]{1,8}"), of(map(2, 3)));
     let parts = (
@@ -714,16 +713,16 @@ fn ttnn() -> impl Strategy<Value = Ttnn> {
         (size(), size())
             .prop_map(|(banks, alignment)| Memory::Interleaved(Interleaved::new(banks, alignment))),
         (Just((0..9).collect::<Vec<u32>>()).prop_shuffle(), size()).prop_map(|(order, alignment)| {
-            Memory::Interleaved(Interleaved::new(9, alignment).bank_order(order))
+            Memory::Interleaved(Interleaved::new(9, alignment).with_bank_order(order))
         }),
         (scheme, cores(), shard, orientation(), strategy).prop_map(
             |(scheme, grid, shard, orientation, strategy)| {
                 let one = grid.rectangle().is_some();
                 // Rows and columns of shards are those of one rectangle of cores.
                 let scheme = if scheme == Scheme::Block && !one { Scheme::Nd } else { scheme };
-                let shards = Sharded::new(scheme, grid, shard).orientation(orientation);
+                let shards = Sharded::new(scheme, grid, shard).with_orientation(orientation);
                 let any = scheme == Scheme::Nd && one;
-                Memory::Sharded(if any { shards.strategy(strategy) } else { shards })
+                Memory::Sharded(if any { shards.with_strategy(strategy) } else { shards })
             }
         )
     ];
@@ -735,7 +734,7 @@ fn ttnn() -> impl Strategy<Value = Ttnn> {
             !matches!((dtype, layout), (Format::Block(_), PageLayout::RowMajor))
         })
         .prop_map(|(dtype, layout, pad_value, memory, buffer_type)| {
-            let mut ttnn = Ttnn::new(dtype, layout).memory(memory);
+            let mut ttnn = Ttnn::new(dtype, layout).with_memory(memory);
             (ttnn.pad_value, ttnn.buffer_type) = (pad_value, buffer_type);
             ttnn
         })
@@ -779,7 +778,8 @@ fn spyre() -> impl Strategy<Value = SpyreLayout> {
                 let mut made = Constructor::new(size.clone(), dtype);
                 made.dim_order = dim_order;
                 // Today's form has strides.
-                let strided = if made.dim_order.is_none() { made.strides(vec![7; size.len()]) } else { made };
+                let strided =
+                    if made.dim_order.is_none() { made.with_strides(vec![7; size.len()]) } else { made };
                 SpyreLayout::from(strided)
             },
         )
@@ -799,13 +799,14 @@ fn dci() -> impl Strategy<Value = Dci> {
     let nest = (0usize..5).prop_flat_map(|rank| {
         let parts = (sizes(rank), vec(any::<i64>(), rank), vec(any::<i64>(), rank), size(), size());
         parts.prop_map(|(size, source_strides, destination_strides, source_offset, destination_offset)| {
-            Dcsi::new(size, source_strides, destination_strides).offsets(source_offset, destination_offset)
+            Dcsi::new(size, source_strides, destination_strides)
+                .with_offsets(source_offset, destination_offset)
         })
     });
     let format = || proptest::option::of(select(DataFormat::all().collect::<Vec<_>>()));
     (any::<bool>(), format(), format(), vec(nest, 0..4), sizes(0..4), sizes(0..4)).prop_map(
         |(host_to_device, source_format, destination_format, nests, input_shape, output_shape)| {
-            let mut dci = Dci::new(nests).shapes(input_shape, output_shape);
+            let mut dci = Dci::new(nests).with_shapes(input_shape, output_shape);
             dci.host_to_device = host_to_device;
             (dci.source_format, dci.destination_format) = (source_format, destination_format);
             dci

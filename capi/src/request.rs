@@ -4,13 +4,13 @@ use tilewright::dtype::{BlockFormat, DType, Format};
 use tilewright::family::Descriptor;
 use tilewright::family::host::strided::Memref;
 use tilewright::family::spyre::{Constructor, DataFormat, Explicit, SpyreLayout};
+use tilewright::family::tenstorrent::cores::{CoreRangeSet, Orientation};
 use tilewright::family::tenstorrent::device::Device;
+use tilewright::family::tenstorrent::memory::Fill;
 use tilewright::family::tenstorrent::mesh::Mapper;
-use tilewright::family::tenstorrent::metal::{Fill, MetalConstructor};
+use tilewright::family::tenstorrent::metal::MetalConstructor;
 use tilewright::family::tenstorrent::tile::{Element, TileShape};
-use tilewright::family::tenstorrent::ttnn::{
-    CoreRangeSet, Interleaved, Memory, Orientation, PageLayout, Scheme, Sharded, Ttnn,
-};
+use tilewright::family::tenstorrent::ttnn::{Interleaved, Memory, PageLayout, Scheme, Sharded, Ttnn};
 use tilewright::family::{MAX_RANK, Placement, Tensor};
 use tilewright::layout::Layout;
 use tilewright::plan::{Decoding, Isa, Options, Rounding, Sen169, Store};
@@ -249,7 +249,7 @@ unsafe fn ttnn(at: *const tw_ttnn) -> Result<Descriptor> {
     let orientation = if columns_first { Orientation::ColMajor } else { Orientation::RowMajor };
     let sharded = |scheme| {
         let cores = CoreRangeSet::grid(given.grid[0], given.grid[1]);
-        Memory::Sharded(Sharded::new(scheme, cores, shard.to_vec()).orientation(orientation))
+        Memory::Sharded(Sharded::new(scheme, cores, shard.to_vec()).with_orientation(orientation))
     };
     let memory = match given.memory {
         TW_SINGLE => Memory::Single,
@@ -260,7 +260,7 @@ unsafe fn ttnn(at: *const tw_ttnn) -> Result<Descriptor> {
         TW_ND_SHARDED => sharded(Scheme::Nd),
         other => return Err(Failure::value("ttnn->memory", other, "TW_SINGLE to TW_ND_SHARDED")),
     };
-    Ok(Ttnn::new(format("ttnn->format", given.format)?, layout).memory(memory).into())
+    Ok(Ttnn::new(format("ttnn->format", given.format)?, layout).with_memory(memory).into())
 }
 
 /// # Safety
@@ -300,7 +300,8 @@ unsafe fn spyre(at: *const tw_spyre, tensor: &Tensor) -> Result<Descriptor> {
     let data_format = DataFormat::from_number(given.data_format.into());
     let data_format = data_format
         .ok_or_else(|| Failure::value("spyre->data_format", given.data_format, "a number of DataFormats"))?;
-    let explicit = Explicit::new(device_size.to_vec()).stride_map(stride_map.to_vec()).dtype(data_format);
+    let explicit =
+        Explicit::new(device_size.to_vec()).with_stride_map(stride_map.to_vec()).with_dtype(data_format);
     Ok(SpyreLayout::from(explicit).into())
 }
 

@@ -8,6 +8,7 @@ use tilewright::family::Tensor;
 use tilewright::text::MAX_TEXT;
 
 use super::failure::{Failure, Result};
+use super::mlir;
 
 /// Moves tensors between host memory and accelerator memory layouts.
 ///
@@ -382,7 +383,7 @@ pub(crate) fn text(argument: &str) -> Result<String> {
     if let Some(at) = argument.rfind(['#', '!'])
         && !path.exists()
     {
-        return Ok(super::scan::read(Path::new(&argument[1..at]))?.alias(&argument[at..])?);
+        return Ok(mlir::read(Path::new(&argument[1..at]))?.alias(&argument[at..])?);
     }
     Ok(tilewright_files::read_text(path, MAX_TEXT)?)
 }

@@ -14,6 +14,7 @@ mod hardware;
 mod input;
 mod locate;
 mod lower;
+mod mlir;
 mod pack;
 mod progress;
 mod scan;

@@ -1,21 +1,17 @@
 //! `tilewright scan`: every layout in the IR of a compiler, with what it needs and what is wrong with it.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::BufReader;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tilewright::family::Placement;
-use tilewright::text::{self, mlir};
+use tilewright::text;
 use tilewright::{Error, Layout};
 
 use super::arguments::ScanArgs;
 use super::failure::{Failure, Result};
-use super::print;
-
-/// Bytes read at once.
-const CHUNK: usize = 1 << 20;
+use super::{mlir, print};
 
 /// How deep folders are looked into.
 const MAX_FOLDERS: usize = 64;
@@ -43,7 +39,7 @@ pub(crate) fn run(args: &ScanArgs) -> Result<()> {
     let placement = Placement { lenient: args.lenient, ..Placement::default() };
     let (mut found, mut known) = (Vec::<Found>::new(), HashMap::<String, usize>::new());
     for file in &files {
-        for used in read(file)?.uses() {
+        for used in mlir::read(file)?.uses() {
             if let Some(&k) = known.get(&used.text) {
                 found[k].count += used.count;
                 continue;
@@ -82,17 +78,6 @@ fn files(path: &Path) -> Result<Vec<PathBuf>> {
         return Err(Failure::usage("scan", path.display(), "a folder with .mlir files in it"));
     }
     Ok(files)
-}
-
-/// What is in an MLIR file; errors name the file.
-pub(crate) fn read(path: &Path) -> Result<mlir::Module> {
-    let file = File::open(path).map_err(|e| Error::io(path.display(), "cannot open it", e))?;
-    mlir::read(BufReader::with_capacity(CHUNK, file)).map_err(|error| match error {
-        Error::Io { what, kind, source, .. } => {
-            Error::Io { path: path.display().to_string(), what, kind, source }.into()
-        }
-        error => Failure::usage("file", path.display(), error),
-    })
 }
 
 /// The layout of a text that says its tensor, or what is wrong with it.

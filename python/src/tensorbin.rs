@@ -98,7 +98,9 @@ impl TensorBin {
         for part in payload.complete().map_err(exception)? {
             let bytes = source.bytes(part).map_err(exception)?;
             let (now, rest) = room.split_at_mut(bytes.len());
-            now.write_copy_of_slice(&bytes);
+            for (out, &byte) in now.iter_mut().zip(&*bytes) {
+                out.write(byte);
+            }
             room = rest;
         }
         Ok(())

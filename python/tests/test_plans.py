@@ -145,8 +145,8 @@ def test_what_a_plan_is_of():
     assert plan(bytes(1088)).dtype == np.float16
     with pytest.raises(tilewright.Error, match=r"shape \[3, 4\] of f32"):
         tilewright.compile("memref<3x4xf32>", None)(np.zeros((4, 3), "f4"))
-    with pytest.raises(tilewright.Error, match="no conversion from i32 to bf16"):
-        tilewright.tilize(np.zeros((4, 4), "i4"), "bfloat16")
+    with pytest.raises(tilewright.Error, match="no conversion from i32 to bfloat8_b"):
+        tilewright.tilize(np.zeros((4, 4), "i4"), "bfloat8_b")
     with pytest.raises(tilewright.Error, match="2\\^63"):
         tilewright.compile("memref<9223372036854775807x9223372036854775807xf32>", None)
     with pytest.raises(tilewright.Error, match="shape: given .* beside an array") as caught:

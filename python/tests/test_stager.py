@@ -59,7 +59,7 @@ def test_wrong_arguments_are_errors(weights):
     for slots, match in [
         ([], "1 to 64"),
         ([np.zeros(4000, np.uint8)], "4096 or more"),
-        ([np.zeros((200, 200), np.uint8)[:, ::2]], "dense"),
+        ([np.zeros((200, 200), np.uint8)[:, ::2]], "C-contiguous"),
         ([np.frombuffer(bytes(8192), np.uint8)], "read-only"),
         ([x.view(np.uint8)], "overlaps"),
         ([np.zeros(8192, np.uint8)] * 2, "overlaps"),

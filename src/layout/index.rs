@@ -13,6 +13,20 @@ pub(crate) fn unravel(mut u: u64, dims: &[usize], shape: &[u64], index: &mut [u6
     }
 }
 
+/// The index whose row-major number over all dimensions is `n`. No size is 0.
+pub(crate) fn index_of(mut n: u64, shape: &[u64]) -> Vec<u64> {
+    let mut index = vec![0; shape.len()];
+    for (i, size) in index.iter_mut().zip(shape).rev() {
+        (*i, n) = (n % size, n / size);
+    }
+    index
+}
+
+/// The row-major number of an index over all dimensions.
+pub(crate) fn number_of(index: &[u64], shape: &[u64]) -> u64 {
+    index.iter().zip(shape).fold(0, |n, (i, size)| n * size + i)
+}
+
 /// Dimensions in groups: two that stand in one of the given lists are in one group. Groups and their dimensions
 /// ascend; a dimension of no list is left out.
 pub(crate) fn connected(dims: usize, lists: impl IntoIterator<Item = Vec<usize>>) -> Vec<Vec<usize>> {
@@ -46,6 +60,10 @@ mod tests {
             assert_eq!(ravel(&index, &dims, &shape), u);
         }
         assert_eq!(index, [1, 2, 0, 4]);
+        for n in 0..30 {
+            unravel(n, &[0, 1, 2, 3], &shape, &mut index);
+            assert_eq!((index_of(n, &shape), number_of(&index, &shape)), (index.to_vec(), n));
+        }
     }
 
     #[test]

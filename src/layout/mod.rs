@@ -39,7 +39,10 @@ pub use locate::{Owner, Place};
 /// The greatest total size in bytes, so that sums of a few addresses never overflow 63 bits.
 pub(crate) const MAX_BYTES: u64 = 1 << 60;
 
-/// The tile of a block format, or of a layout that has tiles: rows and columns in elements.
+/// The tile of a block format, or of a layout that has tiles: rows and columns in elements, and how they are stored.
+///
+/// Families make it of the shapes that they have. The kernels know these shapes alone, as [`kernels::TileShape`]; how a
+/// tile is stored they get as options of a codec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tile {
     /// Rows in elements: 1, 2, 4, 8, 16 or 32.

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use super::ir::{AddressPair, Gather, Leaf, Loop, Nest, dst, src};
-use super::lower::{MAX_NESTS, limit, simplify, upward};
+use super::loops::{MAX_NESTS, limit, simplify, upward};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::layout::piecewise::{Region, add, scale};

@@ -2,16 +2,13 @@
 
 use super::gather;
 use super::ir::{AddressPair, Leaf, Loop, Nest, dst};
+use super::loops::{limit, simplify, upward};
 use crate::dtype::Format;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::layout::axis::{Addr, Axis};
 use crate::layout::index::{connected, ravel, unravel};
-use crate::layout::piecewise::{Piecewise, Region, add, scale, zip};
-
-/// The most nests of one plan. The layouts of real systems need fewer than a hundred; what needs more is a shape whose
-/// splits on the two sides share no period. Planning takes about a microsecond and half a kilobyte for each.
-pub(crate) const MAX_NESTS: usize = 1 << 18;
+use crate::layout::piecewise::{Piecewise, Region, add, zip};
 
 /// The most elements of a group of dimensions that must be followed one by one, because the layouts
 /// interleave them in a way that no product of maps describes.
@@ -37,14 +34,6 @@ pub(crate) fn lower(src: &Layout, dst: &Layout) -> Result<Vec<Nest>> {
     limit(nests.len())?;
     nests.sort_by_key(|n| dst.linear(self::dst(n.at)));
     Ok(nests)
-}
-
-pub(super) fn limit(nests: usize) -> Result<()> {
-    if nests > MAX_NESTS {
-        Err(Error::TooComplex { what: "the plan".into(), cap: MAX_NESTS })
-    } else {
-        Ok(())
-    }
 }
 
 /// Where every element lies on both sides, as regions.
@@ -163,37 +152,10 @@ fn interleaved(region: &Region<6>, layout: &Layout) -> Option<usize> {
     None
 }
 
-/// The same elements, in loops of more than one iteration that step upward in the destination.
-pub(super) fn upward(mut region: Region<6>, layout: &Layout) -> Region<6> {
-    region.loops.retain(|l| l.0 > 1);
-    for (n, step) in &mut region.loops {
-        if layout.linear(dst(*step)) < 0 {
-            region.at = add(region.at, scale(*step, *n as i64 - 1));
-            *step = scale(*step, -1);
-        }
-    }
-    region
-}
-
 /// A nest with its loops in order of destination, and joined where they chain on both sides.
 fn nest(region: Region<6>, leaf: Leaf, layout: &Layout) -> Nest {
     let loops = region.loops.into_iter().filter(|l| l.0 > 1).map(|(n, step)| Loop { n, step });
     Nest::new(region.at, simplify(loops.collect(), |l| layout.linear(l.dst())), leaf)
-}
-
-/// Sorts loops by destination step, greatest first, and joins neighbours that chain on both sides.
-pub(super) fn simplify(mut loops: Vec<Loop>, by: impl Fn(&Loop) -> i64) -> Vec<Loop> {
-    loops.sort_by_key(|l| std::cmp::Reverse((by(l), l.dst()[2])));
-    let mut out: Vec<Loop> = Vec::with_capacity(loops.len());
-    for inner in loops {
-        match out.last_mut() {
-            Some(outer) if outer.step == inner.step.map(|s| s * inner.n as i64) => {
-                *outer = Loop { n: outer.n * inner.n, step: inner.step };
-            }
-            _ => out.push(inner),
-        }
-    }
-    out
 }
 
 #[cfg(test)]
@@ -342,13 +304,5 @@ mod tests {
             let nests = thread.spawn(lowered).unwrap().join().unwrap();
             assert!(nests <= most, "{nests} nests from {from} to {to}");
         }
-    }
-
-    #[test]
-    fn simplified_loops_join_where_both_sides_chain() {
-        let l = |n, dst, src| Loop { n, step: [0, src, 0, 0, dst, 0] };
-        let by = |l: &Loop| l.step[4];
-        assert_eq!(simplify(vec![l(4, 4, 4), l(3, 16, 16)], by), [l(12, 4, 4)]);
-        assert_eq!(simplify(vec![l(4, 4, 4), l(3, 16, 20)], by), [l(3, 16, 20), l(4, 4, 4)]);
     }
 }

@@ -7,6 +7,7 @@ mod conversion;
 mod explain;
 mod gather;
 pub(crate) mod ir;
+mod loops;
 mod lower;
 mod noop;
 mod request;

@@ -3,11 +3,11 @@
 use std::thread;
 
 use super::convert::produce;
-use super::read_ahead::{Progress, ReadAhead, Window};
+use super::read_ahead::{Progress, ReadAhead, Window, reserve};
 use super::report::Report;
 use super::schedule::{Schedule, Transfer};
+use super::settings::Settings;
 use super::slot::{Heap, SlotAllocator};
-use super::stager::Settings;
 use crate::error::{Error, Result};
 
 /// Reads tensors in a device's layout window by window, and unpacks each window into host memory while the next is read.
@@ -72,7 +72,7 @@ impl Fetcher {
             }
         }
         let schedule = Schedule::new(transfers, settings.read_bytes, settings.read_bytes)?;
-        let window_bytes = settings.reserve(&mut self.windows, &schedule, self.allocator.as_mut())?;
+        let window_bytes = reserve(&mut self.windows, &schedule, settings, self.allocator.as_mut())?;
         let mut report = Report { window_bytes, ..Report::default() };
         let progress = Progress::default();
         let windows = &mut self.windows;

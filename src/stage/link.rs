@@ -28,7 +28,7 @@ pub enum Order {
 /// use tilewright::stage::{Link, Order, VirtualClock};
 ///
 /// let clock = VirtualClock::default();
-/// let link = Link::new(&clock, 25e9, Duration::from_micros(10)).order(Order::Reversed).fail_at_submit(7);
+/// let link = Link::new(&clock, 25e9, Duration::from_micros(10)).with_order(Order::Reversed).fail_at_submit(7);
 /// # drop(link);
 /// ```
 pub struct Link<'c> {
@@ -68,7 +68,7 @@ impl<'c> Link<'c> {
     }
 
     /// Gives slots back in this order.
-    pub fn order(self, order: Order) -> Link<'c> {
+    pub fn with_order(self, order: Order) -> Link<'c> {
         Link { order, ..self }
     }
 
@@ -88,12 +88,12 @@ impl<'c> Link<'c> {
     }
 
     /// Overwrites every slot with this byte when it has arrived.
-    pub fn poison(self, byte: u8) -> Link<'c> {
+    pub fn with_poison(self, byte: u8) -> Link<'c> {
         Link { poison: Some(byte), ..self }
     }
 
     /// Keeps what it moves.
-    pub fn into_memory(self, memory: Memory) -> Link<'c> {
+    pub fn with_memory(self, memory: Memory) -> Link<'c> {
         Link { memory: Some(memory), ..self }
     }
 

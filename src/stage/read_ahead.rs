@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use super::clock::Clock;
 use super::schedule::{Read, Schedule, Transfer};
+use super::settings::Settings;
 use super::slot::{SlotAllocator, SlotMemory};
 use super::source::{ReadAt, Source};
-use super::stager::Settings;
 use super::tasks::Tasks;
 use crate::error::{Error, Result};
 use crate::run::Executor;
@@ -37,13 +37,20 @@ impl Window {
     }
 }
 
-/// Makes windows large enough for a schedule, keeping memory that is.
+/// Makes windows large enough for a schedule within the limit, keeping memory that is; bytes of both.
 pub(super) fn reserve(
     windows: &mut Vec<Window>,
     schedule: &Schedule,
+    settings: &Settings<'_>,
     allocator: &mut dyn SlotAllocator,
-) -> Result<()> {
-    for (i, bytes) in schedule.window_bytes().into_iter().enumerate() {
+) -> Result<u64> {
+    let needed = schedule.window_bytes();
+    let total: usize = needed.iter().fold(0, |sum, &n| sum.saturating_add(n));
+    if total > settings.window_limit {
+        let needed = format!("{total}, for what the chunks of some tensor are made of");
+        return Err(Error::value("bytes for windows of sources", settings.window_limit, needed));
+    }
+    for (i, bytes) in needed.into_iter().enumerate() {
         if bytes > windows.get(i).map_or(0, |w| w.memory.len()) {
             let window = Window { memory: allocator.allocate(bytes)?, read: 0, begin: 0, len: 0 };
             match windows.get_mut(i) {
@@ -52,7 +59,7 @@ pub(super) fn reserve(
             }
         }
     }
-    Ok(())
+    Ok(total as u64)
 }
 
 /// What the reading thread has done.

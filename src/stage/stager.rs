@@ -2,130 +2,21 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use super::clock::{Clock, SystemClock};
 use super::convert::produce;
 use super::read_ahead::{Progress, ReadAhead, Window, reserve};
 use super::report::Report;
 use super::schedule::{Schedule, Transfer};
+use super::settings::{Settings, stopped};
 use super::sink::{Completion, Sink};
 use super::slot::{Heap, MAX_SLOTS, Slot, SlotAllocator};
 use crate::error::{Error, Result};
-use crate::run::{Executor, Inline};
 
 /// How often somebody who waits looks whether the run was cancelled.
 const CANCEL_STEP: Duration = Duration::from_millis(20);
-
-/// Ends a run early, from any thread.
-///
-/// ```
-/// use tilewright::stage::{Cancel, Settings};
-///
-/// let cancel = Cancel::default();
-/// let settings = Settings { cancel: Some(&cancel), ..Settings::default() };
-/// cancel.cancel();
-/// assert!(settings.cancel.is_some_and(Cancel::is_cancelled));
-/// ```
-#[derive(Debug, Default)]
-pub struct Cancel(AtomicBool);
-
-impl Cancel {
-    /// Cancels: the run drains its sink and returns within a slot's time.
-    pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether that has happened.
-    pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// How a run is done. None of it changes bytes.
-#[derive(Clone, Copy)]
-pub struct Settings<'a> {
-    /// Who produces chunks; by default the current rayon pool, or the calling thread without the feature `rayon`.
-    pub executor: &'a dyn Executor,
-    /// Who reads the parts of a window; by default the reading thread alone. One thread reads some 5 GB/s out of the
-    /// page cache, and has one request at a time in a disk's queue.
-    pub readers: &'a dyn Executor,
-    /// Bytes of a window of the source, of which there are two; 32 MiB by default. A window is larger where a single
-    /// chunk is made of more: it then holds what all chunks up to the farthest one need, at worst the whole tensor.
-    pub read_bytes: usize,
-    /// The most bytes that both windows may take; no limit by default. More is an error before anything is read.
-    pub window_limit: usize,
-    /// How long to wait for the sink to give back one slot; 2 minutes by default.
-    pub wait_limit: Duration,
-    /// Ends the run early.
-    pub cancel: Option<&'a Cancel>,
-    /// What the report and the time limit go by.
-    pub clock: &'a dyn Clock,
-}
-
-impl Default for Settings<'_> {
-    fn default() -> Self {
-        #[cfg(feature = "rayon")]
-        let executor = &crate::run::Rayon;
-        #[cfg(not(feature = "rayon"))]
-        let executor = &Inline;
-        Settings {
-            executor,
-            readers: &Inline,
-            read_bytes: 32 << 20,
-            window_limit: usize::MAX,
-            wait_limit: Duration::from_secs(120),
-            cancel: None,
-            clock: &SystemClock,
-        }
-    }
-}
-
-impl Settings<'_> {
-    /// Reserves windows for a schedule, within the limit; bytes of both.
-    pub(super) fn reserve(
-        &self,
-        windows: &mut Vec<Window>,
-        schedule: &Schedule,
-        allocator: &mut dyn SlotAllocator,
-    ) -> Result<u64> {
-        let bytes: usize = schedule.window_bytes().iter().fold(0, |sum, &n| sum.saturating_add(n));
-        if bytes > self.window_limit {
-            let needed = format!("{bytes}, for what the chunks of some tensor are made of");
-            return Err(Error::value("bytes for windows of sources", self.window_limit, needed));
-        }
-        reserve(windows, schedule, allocator)?;
-        Ok(bytes as u64)
-    }
-
-    /// An error once the run has been cancelled.
-    pub(super) fn check_cancelled(&self) -> Result<()> {
-        match self.cancel.is_some_and(Cancel::is_cancelled) {
-            true => Err(stopped("cancelled")),
-            false => Ok(()),
-        }
-    }
-}
-
-impl fmt::Debug for Settings<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
-            .field("threads", &self.executor.threads())
-            .field("readers", &self.readers.threads())
-            .field("read_bytes", &self.read_bytes)
-            .field("window_limit", &self.window_limit)
-            .field("wait_limit", &self.wait_limit)
-            .field("cancel", &self.cancel)
-            .finish_non_exhaustive()
-    }
-}
-
-/// An [`Error::Staging`] whose numbers are filled in when the run ends.
-fn stopped(what: impl Into<String>) -> Error {
-    Error::Staging { what: what.into(), submitted: 0, completed: 0, in_flight: 0 }
-}
 
 /// A ring of slots, kept from run to run: to make memory that devices read costs more than to use it.
 ///
@@ -220,7 +111,7 @@ impl Stager {
         let started = settings.clock.now();
         self.report = Report::default();
         let schedule = Schedule::new(transfers, self.slot_bytes, settings.read_bytes)?;
-        self.report.window_bytes = settings.reserve(&mut self.windows, &schedule, &mut Heap)?;
+        self.report.window_bytes = reserve(&mut self.windows, &schedule, settings, &mut Heap)?;
         let progress = Progress::default();
         let mut windows = std::mem::take(&mut self.windows);
         let first_ticket = self.next_ticket;

@@ -1,12 +1,12 @@
-//! Host arrays: `memref<2x3x4xf32, strided<[12, 4, 1], offset: 0>>`, and the element types of MLIR.
+//! Host arrays: `memref<2x3x4xf32, strided<[12, 4, 1], offset: 0>>`.
 
 use std::fmt;
-use std::ops::Range;
 
 use super::Descriptor;
 use super::lexer::Cursor;
+use super::scalar::named;
 use super::tenstorrent::{attribute, buffer};
-use crate::dtype::{BlockFormat, DType};
+use crate::dtype::BlockFormat;
 use crate::error::Result;
 use crate::family::host::mx::MxArray;
 use crate::family::host::strided::Memref;
@@ -119,31 +119,6 @@ fn buffer(
     let offset = offset.as_ref().map(forward).transpose();
     let offset = offset.map_err(|_| cursor.error_in("offset", "an offset is 0 or more".into()))?;
     buffer::buffer(cursor, shape, element, Arrangement::Strided { strides, offset }).map(Descriptor::Buffer)
-}
-
-/// Reads an element type by its MLIR name.
-pub(super) fn scalar(cursor: &mut Cursor<'_>) -> Result<DType> {
-    let (name, span) = cursor.word("an element type")?;
-    named(cursor, name, span, [].into_iter())
-}
-
-/// The element type of a name; `others` are allowed in its place.
-fn named(
-    cursor: &Cursor<'_>,
-    name: &str,
-    span: Range<usize>,
-    others: impl Iterator<Item = &'static str>,
-) -> Result<DType> {
-    if let Some(dtype) = DType::from_mlir_name(name) {
-        return Ok(dtype);
-    }
-    if BlockFormat::from_mlir_name(name).is_some() {
-        let message =
-            format!("`{name}` shares exponents inside a tile: expected `!ttcore.tile<32x32, {name}>`");
-        return Err(cursor.error(span, message));
-    }
-    let names: Vec<&str> = DType::all().map(DType::mlir_name).chain(others).collect();
-    Err(cursor.unknown("an element type", name, span, &names))
 }
 
 impl fmt::Display for MxArray {

@@ -14,6 +14,7 @@ mod host;
 mod lexer;
 mod loops;
 pub mod mlir;
+mod scalar;
 mod spyre;
 mod suggest;
 mod tenstorrent;

@@ -121,7 +121,7 @@ fn explicit(cursor: &mut Cursor<'_>) -> Result<SpyreLayout> {
         let (given, needed) = if sparse { ("Sparse", "a -1") } else { ("Dense", "no -1") };
         return Err(cursor.locate(Error::value("format", given, format!("{needed} in dim_map with it"))));
     }
-    let explicit = Explicit::new(device_size).arrangement(order);
+    let explicit = Explicit::new(device_size).with_arrangement(order);
     Ok(Explicit { dim_map, stride_map, dtype, ..explicit }.into())
 }
 

@@ -9,17 +9,16 @@ use tilewright::family::host::strided::Memref;
 use tilewright::family::loops::ThreeTuple;
 use tilewright::family::spyre::{Constructor, DataFormat, Explicit, SpyreLayout};
 use tilewright::family::tenstorrent::buffer::{Arrangement, Buffer, BufferMemory};
+use tilewright::family::tenstorrent::cores::{CoreRange, CoreRangeSet, Orientation};
 use tilewright::family::tenstorrent::device::Device;
+use tilewright::family::tenstorrent::memory::{BufferType, Fill, MemoryLayout, MemorySpace};
 use tilewright::family::tenstorrent::mesh::{self, Mapper};
-use tilewright::family::tenstorrent::metal::{
-    Fill, MemoryLayout, MemorySpace, MetalConstructor, MetalCurrent, MetalLayout,
-};
+use tilewright::family::tenstorrent::metal::{MetalConstructor, MetalCurrent, MetalLayout};
 use tilewright::family::tenstorrent::tile::{Element, TileShape};
 use tilewright::family::tenstorrent::ttnn::{
-    CoreRange, CoreRangeSet, Interleaved, Memory, Orientation, PadValue, PageLayout, Scheme, Sharded,
-    Strategy, Ttnn,
+    Interleaved, Memory, PadValue, PageLayout, Scheme, Sharded, Strategy, Ttnn,
 };
-use tilewright::family::tenstorrent::ttnn_layout::{self, BufferType, TensorMemoryLayout, TtnnLayout};
+use tilewright::family::tenstorrent::ttnn_layout::{TensorMemoryLayout, TtnnLayout};
 use tilewright::family::{Family, Placement, Tensor};
 use tilewright::layout::affine::{AffineExpr, AffineMap};
 use tilewright::{DType, Format, Layout, Result};
@@ -407,13 +406,13 @@ fn ttnn_layout(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
     let how = c.of(&[Interleaved, Interleaved, BlockSharded, HeightSharded, WidthSharded]);
     let buffer_type = c.of(&[BufferType::L1, BufferType::Dram]);
     if how != Interleaved || buffer_type == BufferType::L1 {
-        layout = layout.sharded(how, buffer_type, vec![c.up_to(3), c.up_to(3)]).ok()?;
+        layout = layout.with_shards(how, buffer_type, vec![c.up_to(3), c.up_to(3)]).ok()?;
     }
     let cores: u64 = layout.grid.iter().product();
     if c.yes() && how != Interleaved && cores > 1 {
         // The last core first.
-        let at = |k: u64| ttnn_layout::CoreRange { start: [k, 1], end: [k, 1] };
-        let rest = ttnn_layout::CoreRange { start: [0, 1], end: [cores - 2, 1] };
+        let at = |k: u64| CoreRange::new(k, 1, 1, 1);
+        let rest = CoreRange::new(0, 1, cores - 1, 1);
         layout.core_ranges = Some(vec![at(cores - 1), rest]);
     }
     let device = device(c, &[1, 1]).map(|device| with_banks(c, device));
@@ -490,7 +489,7 @@ pub(crate) fn ttnn(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
         c.of(&[None, Some(7.0)])
     };
     let memory = ttnn_memory(c, &tensor.shape, tile);
-    let mut ttnn = Ttnn::new(dtype, layout).memory(memory);
+    let mut ttnn = Ttnn::new(dtype, layout).with_memory(memory);
     ttnn.pad_value = pad_value.map(PadValue::new);
     Some(Case::of(Descriptor::Ttnn(ttnn)))
 }
@@ -517,7 +516,7 @@ fn ttnn_memory(c: &mut Choices, shape: &[u64], tile: Option<TileShape>) -> Memor
             let (banks, alignment) = (c.of(&[1, 2, 3, 8, 12]), c.of(&[1, 16, 32, 48, 64]));
             let mut interleaved = Interleaved::new(banks, alignment);
             if c.below(3) == 2 {
-                interleaved = interleaved.bank_order(c.shuffled((0..banks as u32).collect()));
+                interleaved = interleaved.with_bank_order(c.shuffled((0..banks as u32).collect()));
             }
             return Memory::Interleaved(interleaved);
         }
@@ -550,12 +549,12 @@ fn ttnn_memory(c: &mut Choices, shape: &[u64], tile: Option<TileShape>) -> Memor
                 .collect();
             let counts: Vec<u64> =
                 sizes.iter().zip::<&Vec<u64>>(&shard).map(|(n, s)| n.div_ceil(*s)).collect();
-            return Memory::Sharded(nd_shards(c, &counts, shard).orientation(orientation));
+            return Memory::Sharded(nd_shards(c, &counts, shard).with_orientation(orientation));
         }
     };
     let grid =
         if scheme == Scheme::Block { CoreRangeSet::grid(grid[0], grid[1]) } else { core_ranges(c, grid) };
-    Memory::Sharded(Sharded::new(scheme, grid, shard).orientation(orientation))
+    Memory::Sharded(Sharded::new(scheme, grid, shard).with_orientation(orientation))
 }
 
 /// So many rows and columns of cores: one rectangle, or a lower and a higher one that lie apart.
@@ -573,7 +572,7 @@ fn nd_shards(c: &mut Choices, counts: &[u64], shard: Vec<u64>) -> Sharded {
         (2, &[down, across]) => {
             // A square has room in either orientation.
             let side = down.max(across) + c.below(2) as u64;
-            Sharded::new(Scheme::Nd, CoreRangeSet::grid(side, side), shard).strategy(Strategy::Grid2d)
+            Sharded::new(Scheme::Nd, CoreRangeSet::grid(side, side), shard).with_strategy(Strategy::Grid2d)
         }
         (3, _) => {
             let cores = c.of(&[1, 2, 3, 4, 6, 12]
@@ -582,7 +581,7 @@ fn nd_shards(c: &mut Choices, counts: &[u64], shard: Vec<u64>) -> Sharded {
                 .collect::<Vec<u64>>());
             let rows = if cores.is_multiple_of(2) { 2 } else { 1 };
             let grid = core_ranges(c, [rows, cores / rows]);
-            Sharded::new(Scheme::Nd, grid, shard).strategy(Strategy::Contiguous1d)
+            Sharded::new(Scheme::Nd, grid, shard).with_strategy(Strategy::Contiguous1d)
         }
         _ => {
             let grid = [c.up_to(3), c.up_to(4)];
@@ -605,7 +604,7 @@ pub(crate) fn spyre(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
         order.push(None);
     }
     let (size, dtype) = (tensor.shape.clone(), tensor.dtype);
-    let constructor = SpyreLayout::from(Constructor::new(size, dtype).dim_order(order));
+    let constructor = SpyreLayout::from(Constructor::new(size, dtype).with_dim_order(order));
     if c.yes() {
         return Some(Case::of(Descriptor::Spyre(constructor)));
     }
@@ -636,7 +635,7 @@ pub(crate) fn spyre(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
         _ => format,
     };
     let dtype = Some(c.of(&[format, plain]));
-    let mut explicit = Explicit::new(device_size).stride_map(stride_map);
+    let mut explicit = Explicit::new(device_size).with_stride_map(stride_map);
     explicit.dtype = dtype;
     Some(Case::of(Descriptor::Spyre(explicit.into())))
 }

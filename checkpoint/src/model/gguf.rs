@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tilewright::{DType, Result};
 
-use super::file::damaged;
-use super::{Encoding, Entry, Extent, ModelFile};
+use super::entry::{Encoding, Entry, Extent};
+use super::file::{ModelFile, damaged};
 use crate::quantised::BlockType;
 
 /// Bytes that are read at once.

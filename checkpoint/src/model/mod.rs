@@ -3,6 +3,7 @@
 //! Only headers are read here. Tensors come in the order of their files, which is the order in which reading them is
 //! fastest. Tensors that belong together (codes and their scales) are one [`Entry`].
 
+mod entry;
 mod file;
 mod gguf;
 mod npy;
@@ -10,72 +11,17 @@ mod pairs;
 mod safetensors;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Deserialize;
-use tilewright::{DType, Error, Result};
+use tilewright::{Error, Result};
 
+pub use entry::{Encoding, Entry, Extent};
 pub use file::ModelFile;
 
-use crate::quantised::BlockType;
+use entry::MAX_HEADER;
 use file::damaged;
-
-/// The longest index or header that is read, in bytes; the limit that the safetensors format itself sets.
-const MAX_HEADER: u64 = 100_000_000;
-
-/// A run of bytes of one file.
-#[derive(Debug, Clone)]
-pub struct Extent {
-    /// The file.
-    pub file: Arc<ModelFile>,
-    /// The first byte.
-    pub start: u64,
-    /// How many bytes.
-    pub bytes: u64,
-}
-
-/// How the elements of a tensor are stored.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum Encoding {
-    /// One after another, row-major.
-    Plain(DType),
-    /// Blocks of a GGUF file along the last dimension.
-    Blocks(BlockType),
-    /// gpt-oss: codes of 4 bits, two a byte, and one scale for 32 of them in a tensor of its own.
-    Mxfp4 {
-        /// The scales, one byte for 32 elements.
-        scales: Extent,
-    },
-    /// DeepSeek: E4M3 elements of matrices, and a scale for each block of rows and columns in a tensor of its own.
-    Fp8Blocks {
-        /// The scales, row-major.
-        scales: Extent,
-        /// Rows and columns of scales of one matrix.
-        grid: [u64; 2],
-        /// Rows and columns of elements that share a scale; the last ones of a matrix may be fewer.
-        block: [u64; 2],
-        /// Whether scales are bytes that hold an exponent (E8M0) instead of f32.
-        exponents: bool,
-    },
-    /// Something that can be listed and not be read, by its name in the file.
-    Other(String),
-}
-
-/// One tensor of a model.
-#[derive(Debug, Clone)]
-pub struct Entry {
-    /// Its name.
-    pub name: String,
-    /// Its shape, outermost dimension first.
-    pub shape: Vec<u64>,
-    /// How it is stored.
-    pub encoding: Encoding,
-    /// Where its elements, or their codes, lie.
-    pub data: Extent,
-}
 
 /// A checkpoint: one file, the shards that an index names, or a folder.
 #[derive(Debug)]
@@ -134,43 +80,6 @@ impl Model {
     /// As [`ModelFile::check_unchanged`].
     pub fn check_unchanged(&self) -> Result<()> {
         self.files.iter().try_for_each(|file| file.check_unchanged())
-    }
-}
-
-impl Entry {
-    /// How many elements it has.
-    pub fn elements(&self) -> u64 {
-        self.shape.iter().product()
-    }
-
-    /// The files that hold its elements, or codes and scales.
-    pub fn files(&self) -> impl Iterator<Item = &Arc<ModelFile>> {
-        let scales = match &self.encoding {
-            Encoding::Mxfp4 { scales } | Encoding::Fp8Blocks { scales, .. } => Some(&scales.file),
-            _ => None,
-        };
-        std::iter::once(&self.data.file).chain(scales)
-    }
-
-    /// All bytes in files that it is made from: its codes, and scales where they are a tensor of their own.
-    pub fn source_bytes(&self) -> u64 {
-        let scales = match &self.encoding {
-            Encoding::Mxfp4 { scales } | Encoding::Fp8Blocks { scales, .. } => scales.bytes,
-            _ => 0,
-        };
-        self.data.bytes + scales
-    }
-}
-
-impl fmt::Display for Encoding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Encoding::Plain(dtype) => dtype.fmt(f),
-            Encoding::Blocks(block) => f.write_str(block.name()),
-            Encoding::Mxfp4 { .. } => f.write_str("mxfp4"),
-            Encoding::Fp8Blocks { .. } => f.write_str("f8e4m3 with block scales"),
-            Encoding::Other(name) => f.write_str(name),
-        }
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tilewright::Result;
 use tilewright_files::{Order, npy};
 
-use super::file::damaged;
-use super::{Encoding, Entry, Extent, ModelFile};
+use super::entry::{Encoding, Entry, Extent};
+use super::file::{ModelFile, damaged};
 
 /// The longest header that is looked at, in bytes.
 const HEAD: u64 = 64 << 10;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use tilewright::{DType, Result};
 
+use super::entry::{Encoding, Entry};
 use super::file::damaged;
-use super::{Encoding, Entry};
 
 /// Elements that share a scale in MXFP4.
 const GROUP: u64 = 32;

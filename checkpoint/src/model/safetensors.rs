@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use tilewright::{DType, Result};
 
-use super::file::damaged;
-use super::{Encoding, Entry, Extent, MAX_HEADER, ModelFile};
+use super::entry::{Encoding, Entry, Extent, MAX_HEADER};
+use super::file::{ModelFile, damaged};
 
 /// What the header says of one tensor.
 #[derive(Deserialize)]

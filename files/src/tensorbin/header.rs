@@ -1,15 +1,16 @@
 //! The header of a tensor file, as the tables of its FlatBuffer.
 
 use tilewright::family::MAX_RANK;
+use tilewright::family::tenstorrent::cores::{CoreRange, CoreRangeSet, Orientation};
 use tilewright::family::tenstorrent::mesh::{MAX_DEVICES, MeshPlacement as Placement};
 use tilewright::family::tenstorrent::tile::TileShape;
-use tilewright::family::tenstorrent::ttnn::{CoreRange, CoreRangeSet, Orientation, PageLayout};
+use tilewright::family::tenstorrent::ttnn::PageLayout;
 
+use super::contents::{Shard, TensorBin, Topology};
 use super::flatbuffer::{Builder, Field, Ref, Result, Table};
 use super::spec::{
     BUFFERS, FORMATS, MemoryConfig, MemoryLayout, NdShardSpec, STRATEGIES, ShardSpec, TensorSpec,
 };
-use super::{Shard, TensorBin, Topology};
 
 /// The union tags of a page configuration.
 const ROW_MAJOR: u8 = 1;

@@ -4,9 +4,9 @@ use std::fmt;
 
 use tilewright::dtype::{BlockFormat, DType, Format};
 use tilewright::error::{Error, Result};
-use tilewright::family::tenstorrent::ttnn::{
-    BufferType, CoreRange, CoreRangeSet, Memory, Orientation, PageLayout, Scheme, Sharded, Strategy, Ttnn,
-};
+use tilewright::family::tenstorrent::cores::{CoreRange, CoreRangeSet, Orientation};
+use tilewright::family::tenstorrent::memory::BufferType;
+use tilewright::family::tenstorrent::ttnn::{Memory, PageLayout, Scheme, Sharded, Strategy, Ttnn};
 use tilewright::family::{Descriptor, Placement, Tensor};
 use tilewright::layout::Layout;
 
@@ -211,7 +211,7 @@ impl TensorSpec {
                 return Err(Error::value("alignment", format!("{:?}", self.alignment), needed));
             }
         };
-        let descriptor = Descriptor::Ttnn(Ttnn::new(self.format, self.pages).memory(memory));
+        let descriptor = Descriptor::Ttnn(Ttnn::new(self.format, self.pages).with_memory(memory));
         descriptor.validate()?;
         Ok(descriptor)
     }

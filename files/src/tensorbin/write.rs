@@ -4,17 +4,8 @@ use std::path::Path;
 
 use tilewright::error::{Error, Result};
 
-use super::super::Output;
-use super::TensorBin;
-
-/// Payload and shards begin at multiples of this many bytes: a page, so that what a device reads from a mapping of the
-/// file begins where one does.
-const PAGE: u64 = 4096;
-
-/// The next multiple of [`PAGE`]. Files are far below 2^63 bytes: layouts have at most 2^60.
-pub(super) fn aligned(bytes: u64) -> u64 {
-    bytes.next_multiple_of(PAGE)
-}
+use super::contents::TensorBin;
+use crate::Output;
 
 /// A tensor file in the making; it appears under its name when it is committed.
 #[derive(Debug)]

@@ -114,5 +114,5 @@ def stage(
     slots: Sequence[Any],
     transfers: Sequence[tuple[Plan, Any]],
     sink: Callable[[int, int, int, int, int], object],
-    threads: int | None = None,
+    threads: int | None,
 ) -> tuple[int, int, float, float, float]: ...

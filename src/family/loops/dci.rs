@@ -15,7 +15,7 @@ use crate::layout::piecewise::Region;
 /// use tilewright::family::loops::{Dci, Dcsi};
 ///
 /// let rows = Dcsi::new(vec![64, 4, 2], vec![1, 100, 64], vec![1, 64, 256]);
-/// let rest = Dcsi::new(vec![36, 4], vec![1, 100], vec![1, 64]).offsets(128, 512);
+/// let rest = Dcsi::new(vec![36, 4], vec![1, 100], vec![1, 64]).with_offsets(128, 512);
 /// assert_eq!(Dci::new(vec![rows, rest]).nests.len(), 2);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -65,13 +65,13 @@ impl Dci {
     }
 
     /// The same with the formats of source and destination.
-    pub fn formats(mut self, source: DataFormat, destination: DataFormat) -> Dci {
+    pub fn with_formats(mut self, source: DataFormat, destination: DataFormat) -> Dci {
         (self.source_format, self.destination_format) = (Some(source), Some(destination));
         self
     }
 
     /// The same with the shapes of source and destination in elements, innermost first.
-    pub fn shapes(mut self, input: Vec<u64>, output: Vec<u64>) -> Dci {
+    pub fn with_shapes(mut self, input: Vec<u64>, output: Vec<u64>) -> Dci {
         (self.input_shape, self.output_shape) = (input, output);
         self
     }
@@ -89,7 +89,7 @@ impl Dcsi {
     }
 
     /// The same from and to other elements.
-    pub fn offsets(mut self, source: u64, destination: u64) -> Dcsi {
+    pub fn with_offsets(mut self, source: u64, destination: u64) -> Dcsi {
         (self.source_offset, self.destination_offset) = (source, destination);
         self
     }

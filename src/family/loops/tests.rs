@@ -116,7 +116,8 @@ fn a_tuple_that_misses_or_meets_an_element_is_an_error() {
 }
 
 fn strided(device_size: &[u64], stride_map: &[i64]) -> SpyreLayout {
-    Explicit { dtype: None, ..Explicit::new(device_size.to_vec()).stride_map(stride_map.to_vec()) }.into()
+    Explicit { dtype: None, ..Explicit::new(device_size.to_vec()).with_stride_map(stride_map.to_vec()) }
+        .into()
 }
 
 fn nest(size: &[u64], source: &[i64], destination: &[i64], at: [u64; 2]) -> Dcsi {
@@ -162,7 +163,7 @@ fn a_ragged_split_is_one_full_nest_and_one_remainder() {
 #[test]
 fn a_weight_of_8_bit_floats_is_one_nest() {
     let host = tensor(&[64, 192], DType::F8E4M3);
-    let weight = Constructor::new(host.shape.clone(), host.dtype).arrangement(Arrangement::Qfp8Wt);
+    let weight = Constructor::new(host.shape.clone(), host.dtype).with_arrangement(Arrangement::Qfp8Wt);
     let layout = SpyreLayout::from(weight).to_layout(&host, &Placement::default()).unwrap();
     let dci = Dci::from_layout(&layout, &dense(&host.shape, host.dtype)).unwrap();
     let expected = nest(&[2, 64, 32, 3], &[192, 1, 384, 64], &[1, 2, 128, 4096], [0, 0]);

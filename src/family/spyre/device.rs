@@ -1,13 +1,13 @@
 //! A layout with every default filled in, and how it places elements.
 
 use super::check::{check_host_rank, check_stick, elements_per_stick, format_of};
+use super::descriptor::{Constructor, Explicit, SpyreLayout};
 use super::format::{DataFormat, STICK_BYTES};
 use super::rule::{agree, carrying, default_rule, host_strides, map_strides};
-use super::{Constructor, Explicit, SpyreLayout};
 use crate::dtype::Format;
 use crate::error::{Error, Result};
 use crate::family::host::strided::row_major;
-use crate::family::{Family, Tensor, check_shape, check_sizes, join, volume};
+use crate::family::{Tensor, check_shape, check_sizes, join, volume};
 use crate::layout::axis::{Axis, Level};
 use crate::layout::element_bytes;
 use crate::layout::piecewise::Piecewise;
@@ -27,7 +27,7 @@ pub(super) struct Device {
 impl SpyreLayout {
     /// What the descriptor says of this tensor, with every default filled in.
     pub(super) fn resolve(&self, tensor: &Tensor) -> Result<Device> {
-        self.validate()?;
+        self.check()?;
         let shape = &tensor.shape;
         check_sizes("shape", shape)?;
         let elements = volume("the tensor", shape.iter().copied())?;

@@ -1,7 +1,7 @@
 //! Which layout the runtime's loader gives to each parameter of a model.
 
 use super::check::format_of;
-use super::{Arrangement, Constructor, Explicit, SpyreLayout};
+use super::descriptor::{Arrangement, Constructor, Explicit, SpyreLayout};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::family::{Tensor, volume};
@@ -61,18 +61,19 @@ pub fn load_parameter(name: &str, module: Module, parameter: &Tensor) -> Result<
     volume("the parameter", shape.iter().copied())?;
     let part = name.rsplit('.').next().unwrap_or(name);
     let (weight, scale) = (part == "weight", part.ends_with("scale") || part.ends_with("scales"));
-    let spelled =
-        |size: Vec<u64>, strides: Vec<i64>| Explicit::new(size).stride_map(strides).dtype(format).into();
+    let spelled = |size: Vec<u64>, strides: Vec<i64>| {
+        Explicit::new(size).with_stride_map(strides).with_dtype(format).into()
+    };
     // Inside of the size of the parameter, which was checked.
     let stride = |n: u64| n as i64;
     let mut transposed = false;
     let layout = match (module, &shape[..]) {
         (Module::Linear, &[n, k]) if weight && *dtype == DType::F8E4M3 => {
             transposed = true;
-            Constructor::new(vec![k, n], *dtype).arrangement(Arrangement::Qfp8Wt).into()
+            Constructor::new(vec![k, n], *dtype).with_arrangement(Arrangement::Qfp8Wt).into()
         }
         (Module::Linear, &[_, _]) if weight => {
-            Constructor::new(shape.clone(), *dtype).dim_order(vec![Some(1), Some(0)]).into()
+            Constructor::new(shape.clone(), *dtype).with_dim_order(vec![Some(1), Some(0)]).into()
         }
         (Module::Embedding, &[rows, length]) if weight && length % sticks == 0 => {
             spelled(vec![rows, length / sticks, sticks], vec![stride(length), stride(sticks), 1])

@@ -1,7 +1,7 @@
 //! The dimension along the stick: moved to another, and compared between operands.
 
+use super::descriptor::{Arrangement, Explicit, SpyreLayout};
 use super::device::Device;
-use super::{Arrangement, Explicit, SpyreLayout};
 use crate::error::{Error, Result};
 use crate::family::host::strided::row_major;
 use crate::family::{Family, Placement, Tensor};
@@ -71,7 +71,7 @@ impl SpyreLayout {
                 }
             }
         }
-        let moved: SpyreLayout = Explicit::new(size).stride_map(strides).dtype(format).into();
+        let moved: SpyreLayout = Explicit::new(size).with_stride_map(strides).with_dtype(format).into();
         moved.to_layout(tensor, &Placement::default())?;
         Ok(moved)
     }
@@ -135,8 +135,8 @@ mod tests {
         assert_eq!(
             moved,
             Explicit::new(vec![8, 256, 64])
-                .stride_map(vec![16_384, 1, 256])
-                .dtype(DataFormat::Sen169Fp16)
+                .with_stride_map(vec![16_384, 1, 256])
+                .with_dtype(DataFormat::Sen169Fp16)
                 .into()
         );
         assert!(moved.equivalent(&columns, &host).unwrap());

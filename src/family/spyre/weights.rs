@@ -1,7 +1,8 @@
 //! QFP8WT: weights of 8-bit floats as the matrix unit reads them.
 
+use super::descriptor::{Constructor, SpyreLayout};
 use super::device::Device;
-use super::{Constructor, DataFormat, SpyreLayout};
+use super::format::DataFormat;
 use crate::dtype::{DType, Format};
 use crate::error::{Error, Result};
 use crate::family::{Placement, Tensor, join};
@@ -83,7 +84,7 @@ mod tests {
     use crate::layout::coverage::{Held, held};
 
     fn weight(k: u64, n: u64) -> Constructor {
-        Constructor::new(vec![k, n], DType::F8E4M3).arrangement(Arrangement::Qfp8Wt)
+        Constructor::new(vec![k, n], DType::F8E4M3).with_arrangement(Arrangement::Qfp8Wt)
     }
 
     #[test]
@@ -99,9 +100,9 @@ mod tests {
             assert_eq!(held(&built), expected, "{k}x{n}");
             // The same from what the device tells of itself.
             let explicit = Explicit::new(vec![n.div_ceil(128), k, 128])
-                .stride_map(vec![128, n as i64, 1])
-                .dtype(DataFormat::Sen143Fp8)
-                .arrangement(Arrangement::Qfp8Wt);
+                .with_stride_map(vec![128, n as i64, 1])
+                .with_dtype(DataFormat::Sen143Fp8)
+                .with_arrangement(Arrangement::Qfp8Wt);
             let explicit = SpyreLayout::from(explicit).to_layout(&tensor, &Placement::default()).unwrap();
             assert_eq!(held(&explicit), expected, "{k}x{n}");
         }
@@ -118,10 +119,10 @@ mod tests {
         let fp8 = DType::F8E4M3;
         refused(weight(3, 64), &[3, 64], fp8, "3 rows");
         refused(weight(2, 65), &[2, 65], fp8, "65 columns");
-        refused(weight(2, 64).dim_order(vec![Some(1), Some(0)]), &[2, 64], fp8, "dim_order");
-        let cube = Constructor::new(vec![2, 2, 64], fp8).arrangement(Arrangement::Qfp8Wt);
+        refused(weight(2, 64).with_dim_order(vec![Some(1), Some(0)]), &[2, 64], fp8, "dim_order");
+        let cube = Constructor::new(vec![2, 2, 64], fp8).with_arrangement(Arrangement::Qfp8Wt);
         refused(cube, &[2, 2, 64], fp8, "3 dimensions");
-        let half = Constructor::new(vec![2, 64], DType::F16).arrangement(Arrangement::Qfp8Wt);
+        let half = Constructor::new(vec![2, 64], DType::F16).with_arrangement(Arrangement::Qfp8Wt);
         refused(half, &[2, 64], DType::F16, "SEN169_FP16");
     }
 }

@@ -4,9 +4,8 @@
 //! the second. Its logical tensor is grid times shard, element by element.
 
 use super::cut::{Cut, Home, Strides, banks, grid_times, home, in_elements};
-use super::metal::{Fill, MemoryLayout, MemorySpace};
+use super::memory::{BufferType, Fill, MemoryLayout, MemorySpace};
 use super::tile::Element;
-use super::ttnn_layout::BufferType;
 use crate::error::{Error, Result};
 use crate::family::{
     Family, Placement, Tensor, check_count, check_positive, check_shape, check_sizes, entries, join, volume,

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::family::volume;
 use crate::layout::affine::{AffineExpr, AffineMap};
 use crate::layout::axis::{Axis, Level};
+use crate::layout::index::{connected, unravel};
 use crate::layout::piecewise::Piecewise;
 
 /// The most elements of a group of dimensions that a map joins in a way no product of staircases describes.
@@ -123,15 +124,8 @@ fn outside(result: &AffineExpr, given: String, extent: u64) -> Error {
 
 /// The dimensions of more than one element, in groups that no result takes apart.
 fn groups(results: &[Physical], shape: &[u64]) -> Vec<Vec<usize>> {
-    let mut group: Vec<usize> = (0..shape.len()).collect();
-    for result in results {
-        for pair in result.dims.windows(2) {
-            let (from, to) = (group[pair[1]], group[pair[0]]);
-            group.iter_mut().filter(|g| **g == from).for_each(|g| *g = to);
-        }
-    }
-    let members = |g| (0..shape.len()).filter(|&d| group[d] == g && shape[d] > 1).collect();
-    (0..shape.len()).map(members).filter(|dims: &Vec<usize>| !dims.is_empty()).collect()
+    let single = (0..shape.len()).filter(|&d| shape[d] > 1).map(|d| vec![d]);
+    connected(shape.len(), results.iter().map(|result| result.dims.clone()).chain(single))
 }
 
 /// The axis of dimensions that form one or more results.
@@ -167,15 +161,13 @@ fn axis(
         return Err(Error::TooComplex { what, cap: MAX_FOLLOWED as usize });
     }
     let mut cells = Vec::with_capacity(len as usize);
-    let mut index = vec![0; shape.len()];
-    for mut u in 0..len {
-        for &d in dims.iter().rev() {
-            index[d] = (u % shape[d]) as i64;
-            u /= shape[d];
-        }
+    let (mut index, mut signed) = (vec![0; shape.len()], vec![0; shape.len()]);
+    for u in 0..len {
+        unravel(u, &dims, shape, &mut index);
+        signed.iter_mut().zip(&index).for_each(|(to, &i)| *to = i as i64);
         let mut cell = 0;
         for (k, &r) in members.iter().enumerate() {
-            cell += digits.number(k, sharding.cell(r, results[r].eval(&index)?));
+            cell += digits.number(k, sharding.cell(r, results[r].eval(&signed)?));
         }
         cells.push([cell as i64]);
     }

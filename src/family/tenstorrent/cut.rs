@@ -2,13 +2,14 @@
 
 use super::collapse;
 use super::device::Device;
-use super::metal::{Fill, MemoryLayout, MemorySpace};
+use super::memory::{Fill, MemoryLayout, MemorySpace};
 use super::shard::{Buffers, Sharding};
 use super::tile::Element;
 use crate::error::{Error, Result};
 use crate::family::{Placement, Tensor, join, volume};
 use crate::layout::Layout;
 use crate::layout::affine::{AffineExpr, AffineMap};
+use crate::layout::index::index_of;
 
 /// Pages in DRAM begin at multiples of so many bytes, as on Wormhole. No text says it.
 const DRAM_ALIGNMENT: u64 = 32;
@@ -249,7 +250,7 @@ fn is_identity(map: &AffineMap, sizes: &[u64]) -> bool {
         return false;
     }
     (0..places).all(|n| {
-        let index: Vec<i64> = super::device::index(n, sizes).iter().map(|&i| i as i64).collect();
+        let index: Vec<i64> = index_of(n, sizes).iter().map(|&i| i as i64).collect();
         map.eval(&index).as_deref() == Some(&index)
     })
 }

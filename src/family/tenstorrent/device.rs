@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::family::{check_count, check_positive, entries, join};
 use crate::layout::affine::AffineMap;
+use crate::layout::index::{index_of, number_of};
 
 /// The most cores of a device.
 const MAX_CORES: u64 = 1 << 16;
@@ -136,7 +137,7 @@ impl Device {
         let mut by_place: Vec<(Core, u64)> = places.iter().copied().zip(0..).collect();
         by_place.sort_unstable();
         if let Some(pair) = by_place.windows(2).find(|p| p[0].0 == p[1].0) {
-            let second = index(pair[1].1, &self.grid);
+            let second = index_of(pair[1].1, &self.grid);
             let given = format!("{}, and so does core {second:?}", self.describe(pair[0].1, pair[0].0));
             return Err(Error::value("workerGrid", given, "one core on each place"));
         }
@@ -145,7 +146,7 @@ impl Device {
 
     /// Where the map sends core `n`, counted row-major.
     fn place(&self, n: u64) -> Result<Core> {
-        let core = index(n, &self.grid);
+        let core = index_of(n, &self.grid);
         let at: Vec<i64> = core.iter().map(|&i| i as i64).collect();
         let outside = |given: String, needed: String| Error::value("workerGrid", given, needed);
         let image = self.map.eval(&at).unwrap_or_default();
@@ -163,7 +164,7 @@ impl Device {
     }
 
     fn describe(&self, n: u64, [chip, y, x]: Core) -> String {
-        let core = index(n, &self.grid);
+        let core = index_of(n, &self.grid);
         format!("core {core:?}, which lies at chip {chip}, row {y}, column {x}")
     }
 
@@ -178,7 +179,7 @@ impl Device {
         }
         let cores = self.cores()?;
         let count = grid.iter().product();
-        let places = (0..count).map(|n| cores.places[number(&index(n, grid), &self.grid) as usize]);
+        let places = (0..count).map(|n| cores.places[number_of(&index_of(n, grid), &self.grid) as usize]);
         let mut by_place: Vec<(Core, u32)> = places.zip(0..).collect();
         by_place.sort_unstable();
         let mut order = vec![0; by_place.len()];
@@ -225,27 +226,12 @@ impl Cores {
     /// The physical place of a virtual core; `None` outside of the grid.
     pub fn physical(&self, core: &[u64]) -> Option<Core> {
         let inside = core.len() == self.grid.len() && core.iter().zip(&self.grid).all(|(i, n)| i < n);
-        inside.then(|| self.places[number(core, &self.grid) as usize])
+        inside.then(|| self.places[number_of(core, &self.grid) as usize])
     }
 
     /// The virtual core at a physical place; `None` where the device has none.
     pub fn core_at(&self, place: Core) -> Option<Vec<u64>> {
         let at = self.by_place.binary_search_by_key(&place, |p| p.0).ok()?;
-        Some(index(self.by_place[at].1, &self.grid))
+        Some(index_of(self.by_place[at].1, &self.grid))
     }
-}
-
-/// The index whose row-major number is `n`.
-pub(super) fn index(mut n: u64, shape: &[u64]) -> Vec<u64> {
-    let mut index = vec![0; shape.len()];
-    for (i, size) in index.iter_mut().zip(shape).rev() {
-        *i = n % size;
-        n /= size;
-    }
-    index
-}
-
-/// The row-major number of an index.
-fn number(index: &[u64], shape: &[u64]) -> u64 {
-    index.iter().zip(shape).fold(0, |n, (i, size)| n * size + i)
 }

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::collapse;
 use super::cut::{Cut, ceil_div, check_room, grid_times, home, in_elements, in_units};
+use super::memory::{Fill, MemoryLayout, MemorySpace};
 use super::tile::Element;
 use crate::dtype::Format;
 use crate::error::{Error, Result};
@@ -12,80 +13,6 @@ use crate::family::{
 };
 use crate::layout::Layout;
 use crate::layout::affine::{AffineExpr, AffineMap};
-
-/// What fills the places of a shard that hold no element.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Fill {
-    /// Not defined by the compiler; zero bytes here.
-    Undef,
-    /// The number 0.
-    Zero,
-    /// The number 1.
-    One,
-    /// Plus infinity.
-    Inf,
-    /// Minus infinity.
-    NegInf,
-}
-
-impl Fill {
-    pub(crate) const NAMES: [(&'static str, Fill); 5] = [
-        ("undef", Fill::Undef),
-        ("zero", Fill::Zero),
-        ("one", Fill::One),
-        ("inf", Fill::Inf),
-        ("neginf", Fill::NegInf),
-    ];
-
-    /// The number that it is.
-    pub(crate) fn value(self) -> f64 {
-        match self {
-            Fill::Undef | Fill::Zero => 0.0,
-            Fill::One => 1.0,
-            Fill::Inf => f64::INFINITY,
-            Fill::NegInf => f64::NEG_INFINITY,
-        }
-    }
-}
-
-/// Where the shards live.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum MemorySpace {
-    /// Host memory that the device does not see.
-    System,
-    /// Host memory that the device sees.
-    Mmio,
-    /// DRAM of the device.
-    Dram,
-    /// SRAM of each core.
-    L1,
-    /// Destination registers of a core.
-    Dst,
-}
-
-impl MemorySpace {
-    pub(crate) const NAMES: [(&'static str, MemorySpace); 5] = [
-        ("system", MemorySpace::System),
-        ("mmio", MemorySpace::Mmio),
-        ("dram", MemorySpace::Dram),
-        ("l1", MemorySpace::L1),
-        ("dst", MemorySpace::Dst),
-    ];
-}
-
-/// Whether shards stay with their core or pages are dealt to banks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum MemoryLayout {
-    /// Each core holds its shard.
-    Sharded,
-    /// Pages are dealt to the banks in turn.
-    Interleaved,
-}
-
-impl MemoryLayout {
-    pub(crate) const NAMES: [(&'static str, MemoryLayout); 2] =
-        [("sharded", MemoryLayout::Sharded), ("interleaved", MemoryLayout::Interleaved)];
-}
 
 /// The form with an affine map:
 /// `#ttcore.metal_layout<(d0, d1) -> (d0, d1), undef, <3x2>, memref<18x32xf32, #ttcore.memory_space<l1>>>`.

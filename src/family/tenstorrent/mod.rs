@@ -2,8 +2,10 @@
 
 pub mod buffer;
 mod collapse;
+pub mod cores;
 mod cut;
 pub mod device;
+pub mod memory;
 pub mod mesh;
 pub mod metal;
 mod shard;

@@ -5,40 +5,40 @@ use crate::layout::axis::Level;
 use crate::layout::{Tile, element_bytes, tile_bytes};
 
 /// One of the twelve tile shapes: 32, 16, 8, 4, 2 or 1 rows by 32 or 16 columns.
+///
+/// It is the shape that the kernels pack, with sizes counted as those of tensors are. How such a tile is stored is the
+/// [`Tile`] of a layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct TileShape {
-    height: u8,
-    width: u8,
-}
+pub struct TileShape(kernels::TileShape);
 
 impl TileShape {
     /// The usual tile.
-    pub const T32X32: TileShape = TileShape { height: 32, width: 32 };
+    pub const T32X32: TileShape = TileShape(kernels::TileShape::DEFAULT);
 
     /// The tile of `height` rows and `width` columns; `None` where there is no such tile.
     pub fn new(height: u64, width: u64) -> Option<TileShape> {
-        let shape = TileShape { height: u8::try_from(height).ok()?, width: u8::try_from(width).ok()? };
-        TileShape::all().find(|s| *s == shape)
+        let (rows, cols) = (usize::try_from(height).ok()?, usize::try_from(width).ok()?);
+        kernels::TileShape::new(rows, cols).map(TileShape)
     }
 
-    /// All twelve.
+    /// All twelve, largest first.
     pub fn all() -> impl Iterator<Item = TileShape> {
-        [32, 16, 8, 4, 2, 1].into_iter().flat_map(|height| [32, 16].map(|width| TileShape { height, width }))
+        kernels::TileShape::all().map(TileShape)
     }
 
     /// Rows.
     pub fn height(self) -> u64 {
-        self.height.into()
+        self.0.rows() as u64
     }
 
     /// Columns.
     pub fn width(self) -> u64 {
-        self.width.into()
+        self.0.cols() as u64
     }
 
     /// Whether a tile of this shape can be stored transposed: it must have 16 or 32 rows.
     pub fn can_transpose(self) -> bool {
-        self.height >= 16
+        self.0.transposed().is_some()
     }
 
     /// The tile of this shape in a layout.

@@ -4,51 +4,18 @@
 //! result depends on the memory layout; see [`TtnnLayout`].
 
 use super::collapse;
+use super::cores::{CoreRange, Orientation};
 use super::cut::{self, Cut, Home, ceil_div, check_room, grid_times, in_elements, in_units};
-use super::metal::{Fill, MemorySpace};
+use super::memory::{BufferType, Fill, MemorySpace};
 use super::shard::check_dealt;
 use super::tile::Element;
-use super::ttnn::Orientation;
 use crate::error::{Error, Result};
 use crate::family::{
     Family, MAX_RANK, Placement, Tensor, check_count, check_positive, check_sizes, entries, join, volume,
 };
 use crate::layout::Layout;
 use crate::layout::affine::{AffineExpr, AffineMap};
-
-/// The kinds of memory that TTNN allocates tensors in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum BufferType {
-    /// DRAM of the device.
-    Dram,
-    /// SRAM of the cores.
-    L1,
-    /// Host memory.
-    SystemMemory,
-    /// The part of L1 for small buffers.
-    L1Small,
-    /// The part of DRAM for traces.
-    Trace,
-}
-
-impl BufferType {
-    pub(crate) const NAMES: [(&'static str, BufferType); 5] = [
-        ("dram", BufferType::Dram),
-        ("l1", BufferType::L1),
-        ("system_memory", BufferType::SystemMemory),
-        ("l1_small", BufferType::L1Small),
-        ("trace", BufferType::Trace),
-    ];
-
-    /// The same memory as `metal_layout` names it.
-    pub(super) fn space(self) -> MemorySpace {
-        match self {
-            BufferType::Dram | BufferType::Trace => MemorySpace::Dram,
-            BufferType::L1 | BufferType::L1Small => MemorySpace::L1,
-            BufferType::SystemMemory => MemorySpace::System,
-        }
-    }
-}
+use crate::layout::index::index_of;
 
 /// How a tensor is handed out to cores or banks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -70,22 +37,6 @@ impl TensorMemoryLayout {
         ("width_sharded", TensorMemoryLayout::WidthSharded),
         ("block_sharded", TensorMemoryLayout::BlockSharded),
     ];
-}
-
-/// A rectangle of cores: column and row of its first and of its last core.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct CoreRange {
-    /// Column and row of the first core.
-    pub start: [u64; 2],
-    /// Column and row of the last core.
-    pub end: [u64; 2],
-}
-
-impl CoreRange {
-    pub(super) fn sizes(self) -> Option<[u64; 2]> {
-        let size = |k: usize| self.end[k].checked_sub(self.start[k])?.checked_add(1);
-        Some([size(0)?, size(1)?])
-    }
 }
 
 /// `#ttnn.ttnn_layout<(d0, d1) -> (d0, d1), <1x1>, memref<2x4x!ttcore.tile<32x32, bf16>, #ttnn.buffer_type<dram>>, <interleaved>>`.
@@ -135,8 +86,9 @@ impl TtnnLayout {
     ///
     /// ```
     /// use tilewright::family::{Family, Placement, Tensor};
+    /// use tilewright::family::tenstorrent::memory::BufferType;
     /// use tilewright::family::tenstorrent::tile::{Element, TileShape};
-    /// use tilewright::family::tenstorrent::ttnn_layout::{BufferType, TensorMemoryLayout, TtnnLayout};
+    /// use tilewright::family::tenstorrent::ttnn_layout::{TensorMemoryLayout, TtnnLayout};
     /// use tilewright::layout::affine::AffineMap;
     /// use tilewright::{DType, Format};
     ///
@@ -144,7 +96,7 @@ impl TtnnLayout {
     /// let tiles = Element::Tile { shape: TileShape::T32X32, format: Format::Plain(DType::Bf16) };
     /// let dram = TtnnLayout::new(tensor.clone(), AffineMap::identity(2), tiles)?;
     /// assert_eq!(dram.shard, [2, 4]);
-    /// let block = dram.sharded(TensorMemoryLayout::BlockSharded, BufferType::L1, vec![2, 2])?;
+    /// let block = dram.with_shards(TensorMemoryLayout::BlockSharded, BufferType::L1, vec![2, 2])?;
     /// assert_eq!(block.shard, [1, 2]);
     /// assert_eq!(block.to_layout(&tensor, &Placement::default())?.buffers(), 4);
     /// # Ok::<(), tilewright::Error>(())
@@ -185,7 +137,7 @@ impl TtnnLayout {
     ///
     /// # Errors
     /// Those of [`TtnnLayout::new`], and a grid of another rank than the collapsed tensor.
-    pub fn sharded(
+    pub fn with_shards(
         mut self,
         layout: TensorMemoryLayout,
         buffer_type: BufferType,
@@ -303,14 +255,13 @@ impl TtnnLayout {
     fn order(&self, shards: u64) -> Result<Option<Vec<u32>>> {
         let places = match (&self.core_ranges, &self.grid_map) {
             (Some(ranges), _) => {
-                let sizes = |r: &CoreRange| r.sizes().map_or(0, |[w, h]| w.saturating_mul(h));
                 // Texts of tests name fewer cores than the grid has; then nothing is known of the others.
-                if ranges.iter().fold(0, |n: u64, r| n.saturating_add(sizes(r))) != shards {
+                if ranges.iter().fold(0, |n: u64, r| n.saturating_add(r.cores())) != shards {
                     return Ok(None);
                 }
                 check_dealt(shards)?;
                 let cores = |r: &CoreRange| {
-                    let ([x, y], [ex, ey]) = (r.start, r.end);
+                    let (&CoreRange { x, y, .. }, [ex, ey]) = (r, r.end());
                     (y..=ey).flat_map(move |y| (x..=ex).map(move |x| [0, y as i64, x as i64]))
                 };
                 ranges.iter().flat_map(cores).map(Vec::from).collect::<Vec<Vec<i64>>>()
@@ -318,8 +269,7 @@ impl TtnnLayout {
             (None, Some(map)) => {
                 check_dealt(shards)?;
                 let place = |n| {
-                    let core =
-                        super::device::index(n, &self.grid).iter().map(|&i| i as i64).collect::<Vec<_>>();
+                    let core = index_of(n, &self.grid).iter().map(|&i| i as i64).collect::<Vec<_>>();
                     map.eval(&core)
                 };
                 let places: Option<Vec<Vec<i64>>> = (0..shards).map(place).collect();
@@ -346,7 +296,7 @@ struct Derived {
 }
 
 impl Family for TtnnLayout {
-    /// Checks sizes and ranks, and that core ranges do not end before they start.
+    /// Checks sizes and ranks, and that core ranges have cores.
     ///
     /// # Errors
     /// [`Error::Value`] that names the part.
@@ -364,11 +314,7 @@ impl Family for TtnnLayout {
             check_sizes("tensor", &tensor.shape)?;
         }
         for range in self.core_ranges.iter().flatten() {
-            if range.sizes().is_none() {
-                let [[x, y], [ex, ey]] = [range.start, range.end];
-                let given = format!("({x}, {y}) to ({ex}, {ey})");
-                return Err(Error::value("core_ranges", given, "an end that is not in front of the start"));
-            }
+            range.check("core_ranges")?;
         }
         Ok(())
     }

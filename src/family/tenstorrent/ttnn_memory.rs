@@ -1,12 +1,10 @@
 //! `memory_config` of tt-mlir: where a tensor of TTNN goes, which says nothing of what it holds.
 
+use super::cores::{CoreRange, Orientation};
 use super::cut::{Cut, ceil_div, grid_times, in_elements, in_units};
-use super::metal::Fill;
+use super::memory::{BufferType, Fill};
 use super::tile::{Element, TileShape};
-use super::ttnn::Orientation;
-use super::ttnn_layout::{
-    BufferType, CoreRange, ShardDistribution, TensorMemoryLayout, TtnnLayout, TtnnNdLayout,
-};
+use super::ttnn_layout::{ShardDistribution, TensorMemoryLayout, TtnnLayout, TtnnNdLayout};
 use crate::dtype::Format;
 use crate::error::{Error, Result};
 use crate::family::{Family, Placement, Tensor, check_count, check_positive, join};
@@ -46,7 +44,8 @@ impl TtnnMemoryConfig {
     /// A memory without shards.
     ///
     /// ```
-    /// use tilewright::family::tenstorrent::ttnn_layout::{BufferType, TensorMemoryLayout};
+    /// use tilewright::family::tenstorrent::memory::BufferType;
+    /// use tilewright::family::tenstorrent::ttnn_layout::TensorMemoryLayout;
     /// use tilewright::family::tenstorrent::ttnn_memory::TtnnMemoryConfig;
     ///
     /// let dram = TtnnMemoryConfig::new(BufferType::Dram, Some(TensorMemoryLayout::Interleaved));
@@ -97,15 +96,13 @@ impl TtnnMemoryConfig {
 impl ShardSpec {
     /// The same as a layout of shards of any rank, in two dimensions for blocks.
     fn nd(&self, element: Element, layout: Option<TensorMemoryLayout>) -> Result<TtnnNdLayout> {
-        let sizes: Option<Vec<[u64; 2]>> = self.cores.iter().map(|r| r.sizes()).collect();
-        let sizes = sizes.unwrap_or_default();
-        let cores = sizes.iter().fold(0, |n: u64, [w, h]| n.saturating_add(w.saturating_mul(*h)));
+        let cores = self.cores.iter().fold(0, |n: u64, r| n.saturating_add(r.cores()));
         let is_block = self.distribution == Some(ShardDistribution::Grid2d)
             || (self.distribution.is_none() && layout == Some(TensorMemoryLayout::BlockSharded));
-        let grid = match sizes[..] {
-            [[width, height]] => vec![height, width],
+        let grid = match self.cores[..] {
+            [one] => vec![one.rows, one.columns],
             _ if is_block => {
-                let given = format!("{} rectangles of cores", sizes.len());
+                let given = format!("{} rectangles of cores", self.cores.len());
                 return Err(Error::value(
                     "core_range_set",
                     given,
@@ -153,14 +150,10 @@ impl Family for TtnnMemoryConfig {
         if spec.shape.len() < 2 || !spec.shape.iter().rev().take(2).all(whole) {
             return Err(Error::value("shard", join(&spec.shape), "multiples of the tile, 32x32"));
         }
-        if spec.cores.is_empty() || spec.cores.iter().any(|r| r.sizes().is_none()) {
-            return Err(Error::value(
-                "core_range_set",
-                "no core",
-                "rectangles of cores that end behind their start",
-            ));
+        if spec.cores.is_empty() {
+            return Err(Error::value("core_range_set", "no core", "at least one"));
         }
-        Ok(())
+        spec.cores.iter().try_for_each(|range| range.check("core_range_set"))
     }
 
     /// The layout of a tensor of this shape, in tiles of its own element type.

@@ -2,8 +2,7 @@
 
 use kernels::TileShape;
 
-use super::refuse;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::plan::conversion::{Conversion, Op};
 use crate::plan::ir::{Gather, InPlace, Leaf, ScheduledNest, dst};
@@ -14,23 +13,24 @@ pub(super) fn keep(nest: &ScheduledNest, conversion: Conversion<'_>, layout: &La
     let block_bytes = layout.block_bytes() as i64;
     let whole = |at: [i64; 3]| at[1] % block_bytes == 0;
     if !whole(dst(nest.at)) || !nest.loops.iter().all(|l| whole(l.dst())) {
-        return Err(refuse("V4", format!("a leaf starts inside of {block_bytes} bytes")));
+        return Err(Error::unverified("V4", format!("a leaf starts inside of {block_bytes} bytes")));
     }
     match &nest.leaf {
         Leaf::Fill => Ok(()),
         Leaf::Element if conversion.dst.codec.is_some() => {
-            Err(refuse("V4", "an element is written to a tile without packing"))
+            Err(Error::unverified("V4", "an element is written to a tile without packing"))
         }
         Leaf::Element => Ok(()),
         Leaf::Pack(parts) => {
             let (Some(codec), Op::Convert(..)) = (conversion.dst.codec, conversion.op) else {
-                return Err(refuse("V4", "a tile is packed where there is none"));
+                return Err(Error::unverified("V4", "a tile is packed where there is none"));
             };
             apart(parts, codec.tile())?;
             match nest.schedule.in_place {
-                Some(tile) if !reads_as(tile, parts, codec.tile(), conversion) => {
-                    Err(refuse("V4", format!("{tile:?} is not what a tile is packed from: {parts:?}")))
-                }
+                Some(tile) if !reads_as(tile, parts, codec.tile(), conversion) => Err(Error::unverified(
+                    "V4",
+                    format!("{tile:?} is not what a tile is packed from: {parts:?}"),
+                )),
                 _ => Ok(()),
             }
         }
@@ -42,10 +42,11 @@ fn apart(parts: &[Gather], tile: TileShape) -> Result<()> {
     const WORDS: usize = TileShape::MAX_ELEMENTS.div_ceil(64);
     let mut taken = [0_u64; WORDS];
     let slots = tile.elements() as i64;
-    let outside = |slot: i64| refuse("V4", format!("slot {slot} of a tile is outside or taken twice"));
+    let outside =
+        |slot: i64| Error::unverified("V4", format!("slot {slot} of a tile is outside or taken twice"));
     for part in parts {
         if part.elements() > slots as u64 || part.loops.iter().any(|l| l.n == 0) {
-            return Err(refuse("V4", format!("{} elements for {slots} slots", part.elements())));
+            return Err(Error::unverified("V4", format!("{} elements for {slots} slots", part.elements())));
         }
         for mut iteration in 0..part.elements() {
             let mut slot = part.slot;
@@ -63,7 +64,7 @@ fn apart(parts: &[Gather], tile: TileShape) -> Result<()> {
             taken[word] |= bit;
         }
         if part.loops.iter().any(|l| l.step[3] != 0 || l.step[4] != 0) {
-            return Err(refuse("V4", "a part of a tile leaves it"));
+            return Err(Error::unverified("V4", "a part of a tile leaves it"));
         }
     }
     Ok(())

@@ -5,7 +5,6 @@
 //! is looked at once, as a smaller problem of the same kind. Where nothing repeats this comes down to comparing run by
 //! run, so the work never exceeds the number of runs times the depth of the nests.
 
-use super::refuse;
 use crate::error::{Error, Result};
 use crate::layout::{Layout, MAX_BYTES, RoundRobin, Space};
 use crate::plan::ir::{ScheduledNest, dst};
@@ -76,25 +75,34 @@ impl Cover {
         let block = i128::from(layout.block_bytes());
         let [mut unit_end, mut byte_end, slot] = dst(nest.at).map(i128::from);
         if unit_end < 0 || byte_end < 0 || slot != 0 {
-            return Err(refuse("V1", format!("a nest begins at unit {unit_end}, byte {byte_end}")));
+            return Err(Error::unverified(
+                "V1",
+                format!("a nest begins at unit {unit_end}, byte {byte_end}"),
+            ));
         }
         for l in &nest.loops {
             if l.n == 0 || l.dst()[2] != 0 || l.dst()[..2].iter().any(|&s| s < 0) {
-                return Err(refuse("V1", format!("a loop of {} iterations, {:?} apart", l.n, l.dst())));
+                return Err(Error::unverified(
+                    "V1",
+                    format!("a loop of {} iterations, {:?} apart", l.n, l.dst()),
+                ));
             }
             let span = |s: i64| (i128::from(l.n) - 1).saturating_mul(s.into());
             unit_end = unit_end.saturating_add(span(l.dst()[0]));
             byte_end = byte_end.saturating_add(span(l.dst()[1]));
         }
         if unit_end >= i128::from(layout.space.units) || byte_end > unit - block {
-            return Err(refuse("V1", format!("a nest reaches unit {unit_end}, byte {byte_end}")));
+            return Err(Error::unverified("V1", format!("a nest reaches unit {unit_end}, byte {byte_end}")));
         }
         let first = self.loops.len();
         let (mut bytes, mut body) = (block as i64, block as i64);
         for l in nest.loops.iter().rev() {
             let step = linear(l.dst());
             if step <= 0 || step > i128::from(MAX_BYTES) || (l.n > 1 && step < body.into()) {
-                return Err(refuse("V1", format!("{} iterations of {body} bytes, {step} bytes apart", l.n)));
+                return Err(Error::unverified(
+                    "V1",
+                    format!("{} iterations of {body} bytes, {step} bytes apart", l.n),
+                ));
             }
             // All iterations lie inside of the destination.
             let (n, step) = (l.n as i64, step as i64);
@@ -163,7 +171,10 @@ impl Cover {
         let mut rest = runs.as_slice();
         while let Some(first) = rest.first() {
             if first.at != at {
-                return Err(refuse("V1", format!("byte {at} of a region is followed by byte {}", first.at)));
+                return Err(Error::unverified(
+                    "V1",
+                    format!("byte {at} of a region is followed by byte {}", first.at),
+                ));
             }
             let mut end = self.end(first);
             let mut meeting = 1;
@@ -175,12 +186,18 @@ impl Cover {
             if meeting > 1 {
                 open.push(self.periods(group, at, end - at)?);
             } else if self.outer(first).is_some() {
-                return Err(refuse("V1", format!("nothing is written between the runs of {at}..{end}")));
+                return Err(Error::unverified(
+                    "V1",
+                    format!("nothing is written between the runs of {at}..{end}"),
+                ));
             }
             (at, rest) = (end, others);
         }
         if at != bytes {
-            return Err(refuse("V1", format!("byte {at} of a region is followed by byte {bytes}")));
+            return Err(Error::unverified(
+                "V1",
+                format!("byte {at} of a region is followed by byte {bytes}"),
+            ));
         }
         Ok(())
     }
@@ -188,7 +205,7 @@ impl Cover {
     /// Runs that interleave, by periods of their greatest step.
     fn periods(&mut self, group: &[Runs], from: i64, bytes: i64) -> Result<Periods> {
         let Some(period) = group.iter().filter_map(|r| self.outer(r).map(|l| l.step)).max() else {
-            return Err(refuse("V1", format!("two runs meet in the {bytes} bytes from {from}")));
+            return Err(Error::unverified("V1", format!("two runs meet in the {bytes} bytes from {from}")));
         };
         let mut queue: Vec<Runs> = group.iter().map(|r| Runs { at: r.at - from, ..*r }).collect();
         let mut repeated = Vec::with_capacity(queue.len());
@@ -309,7 +326,7 @@ impl Cover {
 /// V1: no two units on one place. Dealing in turn is one to one if whole rounds are dealt, and if the numbers of the
 /// buffers are a permutation with its inverse.
 pub(super) fn distributes(space: &Space) -> Result<()> {
-    let refuse = |what: String| Err(refuse("V1", what));
+    let refuse = |what: String| Err(Error::unverified("V1", what));
     if space.pitch_bytes < space.unit_bytes {
         return refuse(format!("units of {} bytes, {} apart", space.unit_bytes, space.pitch_bytes));
     }

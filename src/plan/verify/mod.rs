@@ -56,10 +56,6 @@ impl Verified {
     }
 }
 
-fn refuse(fact: &'static str, what: impl Into<String>) -> Error {
-    Error::Unverified { fact, what: what.into() }
-}
-
 /// Proves V1 to V5.
 ///
 /// # Errors

@@ -1,7 +1,6 @@
 //! V2: reads stay inside of the source.
 
-use super::refuse;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::layout::axis::Addr;
 use crate::plan::ir::{Gather, Leaf, ScheduledNest, src};
@@ -20,7 +19,11 @@ pub(super) fn stay_inside(nest: &ScheduledNest, layout: &Layout) -> Result<()> {
             unused(nest) && parts.iter().all(inside)
         }
     };
-    if ok { Ok(()) } else { Err(refuse("V2", format!("a nest reads outside of the source: {nest:?}"))) }
+    if ok {
+        Ok(())
+    } else {
+        Err(Error::unverified("V2", format!("a nest reads outside of the source: {nest:?}")))
+    }
 }
 
 /// Whether a nest that does not read by its own source addresses has none.

@@ -3,8 +3,7 @@
 //! [`crate::run`] goes through blocks in [`Schedule::order`] and hands each to kernels: a window of rows and columns,
 //! tiles, and the other loops of the block around it. A loop of a block must be one that the call can take.
 
-use super::refuse;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::plan::conversion::{Conversion, Op};
 use crate::plan::ir::{LINE, Leaf, Loop, MAX_BLOCK, MAX_SEGMENTS, Schedule, ScheduledNest};
 
@@ -29,7 +28,11 @@ pub(super) fn runs_every_iteration(nest: &ScheduledNest, conversion: Conversion<
                 windows(nest, conversion) && (!nest.schedule.assembled || assembles(nest, conversion))
             }
         };
-    if ok { Ok(()) } else { Err(refuse("V1", format!("a schedule that loses iterations: {nest:?}"))) }
+    if ok {
+        Ok(())
+    } else {
+        Err(Error::unverified("V1", format!("a schedule that loses iterations: {nest:?}")))
+    }
 }
 
 /// Whether each loop is named once.

@@ -6,13 +6,13 @@ use std::ops::Range;
 use crate::dtype::{BlockFormat, DType, Format};
 use crate::error::{Error, Result};
 use crate::family::tenstorrent::buffer::BufferMemory;
-use crate::family::tenstorrent::metal::MemorySpace;
+use crate::family::tenstorrent::cores::CoreRange;
+use crate::family::tenstorrent::memory::{BufferType, MemorySpace};
 use crate::family::tenstorrent::tile::{Element, TileShape};
-use crate::family::tenstorrent::ttnn_layout::{BufferType, CoreRange};
 use crate::layout::affine::AffineMap;
 use crate::text::affine;
-use crate::text::host::scalar;
 use crate::text::lexer::{Cursor, quote};
+use crate::text::scalar::scalar;
 
 /// The dialects whose attributes are layouts or their parts; `ttcore` was `tt` until 2025-06.
 const DIALECTS: [&str; 3] = ["ttcore", "ttnn", "tt"];
@@ -98,7 +98,7 @@ pub(super) fn memory_space(cursor: &mut Cursor<'_>) -> Result<MemorySpace> {
 
 /// Reads `#ttnn.buffer_type<l1>`, `l1`, `<l1>` or the alias `#l1`.
 pub(super) fn buffer_type(cursor: &mut Cursor<'_>) -> Result<BufferType> {
-    angled(cursor, |c| tagged(c, "buffer_type", "a buffer type", &BufferType::NAMES))
+    angled(cursor, |c| tagged(c, "buffer_type", "a buffer type", &BufferType::MLIR_NAMES))
 }
 
 /// Reads a value between `<` and `>`, or without them.
@@ -144,6 +144,9 @@ pub(in crate::text) fn element(cursor: &mut Cursor<'_>) -> Result<Element> {
     Ok(Element::Tile { shape, format })
 }
 
+/// The shape and the element of the `tensor<..>` around a layout.
+pub(super) type Enclosing = (Vec<u64>, Element);
+
 /// A grid: its sizes, and where its cores lie.
 pub(super) struct Grid {
     pub(super) sizes: Vec<u64>,
@@ -179,7 +182,9 @@ pub(super) fn grid(cursor: &mut Cursor<'_>, part: &'static str) -> Result<Grid> 
 }
 
 /// Reads `#ttnn.core_range_set<[#ttnn.core_range<(0, 0), (7, 7)>]>`, of which all before `<` may be missing.
-pub(super) fn core_ranges(cursor: &mut Cursor<'_>) -> Result<Vec<CoreRange>> {
+/// An error names them `part`.
+pub(super) fn core_ranges(cursor: &mut Cursor<'_>, part: &str) -> Result<Vec<CoreRange>> {
+    let begin = cursor.start();
     ttnn(cursor, "core_range_set")?;
     cursor.expect("<", "before the core ranges")?;
     let ranges = match cursor.peek() {
@@ -187,17 +192,26 @@ pub(super) fn core_ranges(cursor: &mut Cursor<'_>) -> Result<Vec<CoreRange>> {
         _ => Vec::new(),
     };
     cursor.expect(">", "after the core ranges")?;
-    Ok(ranges)
+    let between = |[start, end]: [[u64; 2]; 2]| {
+        CoreRange::between(start, end).ok_or_else(|| {
+            let ([x, y], [ex, ey]) = (start, end);
+            let given = format!("({x}, {y}) to ({ex}, {ey})");
+            let error = Error::value(part, given, "an end that is not in front of the start");
+            cursor.error_since(begin, error.to_string())
+        })
+    };
+    ranges.into_iter().map(between).collect()
 }
 
-fn core_range(cursor: &mut Cursor<'_>) -> Result<CoreRange> {
+/// Reads the first and the last core of a rectangle.
+fn core_range(cursor: &mut Cursor<'_>) -> Result<[[u64; 2]; 2]> {
     ttnn(cursor, "core_range")?;
     cursor.expect("<", "before a core range")?;
     let start = cursor.pair("the first core")?;
     cursor.expect(",", "after the first core")?;
     let end = cursor.pair("the last core")?;
     cursor.expect(">", "after the last core")?;
-    Ok(CoreRange { start, end })
+    Ok([start, end])
 }
 
 /// Reads `#ttnn.<name>`, if a `#` comes next.
@@ -267,26 +281,24 @@ pub(in crate::text) fn name_of<T: PartialEq>(names: &[(&'static str, T)], value:
     names.iter().find(|n| n.1 == value).map_or("?", |n| n.0)
 }
 
-impl fmt::Display for BufferType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(name_of(&BufferType::NAMES, *self))
-    }
+/// The name that tt-mlir has for a buffer type.
+pub(super) fn buffer_type_name(of: BufferType) -> &'static str {
+    name_of(&BufferType::MLIR_NAMES, of)
 }
 
 impl fmt::Display for BufferMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BufferMemory::Space(space) => write!(f, "#ttcore.memory_space<{space}>"),
-            BufferMemory::Type(of) => write!(f, "#ttnn.buffer_type<{of}>"),
+            BufferMemory::Type(of) => write!(f, "#ttnn.buffer_type<{}>", buffer_type_name(*of)),
         }
     }
 }
 
-impl fmt::Display for CoreRange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ([x, y], [ex, ey]) = (self.start, self.end);
-        write!(f, "#ttnn.core_range<({x}, {y}), ({ex}, {ey})>")
-    }
+/// A rectangle of cores as tt-mlir writes it.
+pub(super) fn core_range_text(range: &CoreRange) -> String {
+    let (CoreRange { x, y, .. }, [ex, ey]) = (range, range.end());
+    format!("#ttnn.core_range<({x}, {y}), ({ex}, {ey})>")
 }
 
 /// Prints the sizes in front of an element type, `2x3x` of `2x3xf32`.

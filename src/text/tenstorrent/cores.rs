@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::python::enumerator;
 use crate::error::Result;
-use crate::family::tenstorrent::ttnn::{CoreRange, CoreRangeSet};
+use crate::family::tenstorrent::cores::{CoreRange, CoreRangeSet};
 use crate::text::lexer::Cursor;
 
 /// Reads a set of cores. Two numbers are rows and columns of cores.

@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 
-use super::memory_config::{MemoryConfig, Parts, Shards};
-use crate::family::tenstorrent::ttnn::{BufferType, CoreRange, CoreRangeSet, Orientation, Scheme, Strategy};
+use super::memory_parts::{MemoryConfig, Parts, Shards};
+use crate::family::tenstorrent::cores::{CoreRange, CoreRangeSet, Orientation};
+use crate::family::tenstorrent::memory::BufferType;
+use crate::family::tenstorrent::ttnn::{Scheme, Strategy};
 use crate::text::lexer::quote;
 
 /// Reads the whole object; an error is a message that names the part by its path.

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use super::python::{enumerator, fields, nothing, shape, wrapped};
 use crate::error::{Error, Result};
+use crate::family::tenstorrent::cores::Orientation;
 use crate::family::tenstorrent::mesh::{Distribution, Mapper, MeshPlacement, ShardedBufferConfig};
-use crate::family::tenstorrent::ttnn::Orientation;
 use crate::text::lexer::Cursor;
 use crate::text::loops::tuple::Tuple;
 

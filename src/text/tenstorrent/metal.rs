@@ -2,21 +2,21 @@
 
 use std::fmt;
 
-use super::Enclosing;
-use super::attribute::{self, Grid, name_of, tile_format, tile_format_name, tile_shape, write_sizes};
+use super::attribute::{
+    self, Enclosing, Grid, name_of, tile_format, tile_format_name, tile_shape, write_sizes,
+};
 use crate::dtype::Format;
 use crate::error::{Error, Result};
 use crate::family::Descriptor;
-use crate::family::tenstorrent::metal::{
-    Fill, MemoryLayout, MemorySpace, MetalConstructor, MetalCurrent, MetalLayout,
-};
+use crate::family::tenstorrent::memory::{Fill, MemoryLayout, MemorySpace};
+use crate::family::tenstorrent::metal::{MetalConstructor, MetalCurrent, MetalLayout};
 use crate::family::tenstorrent::tile::Element;
 use crate::family::{Tensor, join};
 use crate::layout::affine::AffineMap;
 use crate::text::affine;
-use crate::text::host::scalar;
 use crate::text::lexer::Cursor;
 use crate::text::loops::tuple::Tuple;
+use crate::text::scalar::scalar;
 
 /// Reads what follows `#ttcore.metal_layout`, or `#tt.layout` as it was called until 2024-10, with the shape and
 /// element of the tensor around it, if any; the layout begins at `start`.

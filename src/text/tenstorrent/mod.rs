@@ -8,6 +8,7 @@ mod mapper_config;
 mod memory_config;
 #[cfg(feature = "json")]
 mod memory_json;
+mod memory_parts;
 pub(super) mod mesh;
 pub(super) mod metal;
 pub(super) mod python;
@@ -15,14 +16,13 @@ pub(super) mod ttnn;
 mod ttnn_layout;
 mod ttnn_memory;
 
+use attribute::Enclosing;
+
 use super::Descriptor;
 use super::lexer::Cursor;
 use crate::error::Result;
 use crate::family::host::strided::Memref;
 use crate::family::tenstorrent::tile::Element;
-
-/// The shape and the element of the `tensor<..>` around a layout.
-type Enclosing = (Vec<u64>, Element);
 
 /// Reads `tensor<shape x element, layout>` behind the word `tensor`.
 pub(super) fn tensor(cursor: &mut Cursor<'_>) -> Result<Descriptor> {

@@ -4,14 +4,16 @@ use std::fmt;
 
 use super::attribute::{name_of, tile_shape};
 use super::cores::core_range_set;
-use super::memory_config::{MemoryConfig, memory_config, memory_layout};
+use super::memory_config::{memory_config, memory_layout};
+use super::memory_parts::MemoryConfig;
 use super::python::{enumerator, shape, truth};
 use crate::dtype::{BlockFormat, Format};
 use crate::error::Result;
+use crate::family::tenstorrent::cores::{CoreRangeSet, Orientation};
+use crate::family::tenstorrent::memory::BufferType;
 use crate::family::tenstorrent::tile::TileShape;
 use crate::family::tenstorrent::ttnn::{
-    BufferType, CoreRangeSet, Interleaved, Memory, Orientation, PLAIN_NAMES, PadValue, PageLayout, Scheme,
-    Sharded, Strategy, Ttnn,
+    Interleaved, Memory, PLAIN_NAMES, PadValue, PageLayout, Scheme, Sharded, Strategy, Ttnn,
 };
 use crate::text::lexer::{Cursor, quote};
 use crate::text::loops::tuple::Tuple;
@@ -77,7 +79,7 @@ pub(in crate::text) fn ttnn(cursor: &mut Cursor<'_>) -> Result<Ttnn> {
     let dtype = cursor.required(given.dtype, "dtype", start)?;
     let (pad_value, buffer_type) = (given.pad_value, given.buffer_type);
     let buffer_type = buffer_type.or(given.memory_config.as_ref().and_then(|m| m.buffer_type));
-    let mut ttnn = Ttnn::new(dtype, layout).memory(given.memory(cursor, start)?);
+    let mut ttnn = Ttnn::new(dtype, layout).with_memory(given.memory(cursor, start)?);
     (ttnn.pad_value, ttnn.buffer_type) = (pad_value, buffer_type);
     Ok(ttnn)
 }
@@ -152,8 +154,8 @@ impl Given {
             Some(scheme) => {
                 let grid = cursor.required(self.grid, "grid", start)?;
                 let shards = Sharded::new(scheme, grid, cursor.required(self.shard, "shard", start)?)
-                    .orientation(self.orientation.unwrap_or(Orientation::RowMajor))
-                    .strategy(self.strategy.unwrap_or(scheme.strategy()));
+                    .with_orientation(self.orientation.unwrap_or(Orientation::RowMajor))
+                    .with_strategy(self.strategy.unwrap_or(scheme.strategy()));
                 Memory::Sharded(shards)
             }
         })

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use super::Enclosing;
-use super::attribute::{self, Grid, name_of, write_sizes};
+use super::attribute::{self, Enclosing, Grid, buffer_type_name, core_range_text, name_of, write_sizes};
 use crate::error::Result;
+use crate::family::tenstorrent::cores::Orientation;
+use crate::family::tenstorrent::memory::BufferType;
 use crate::family::tenstorrent::tile::Element;
-use crate::family::tenstorrent::ttnn::Orientation;
 use crate::family::tenstorrent::ttnn_layout::{
-    BufferType, ShardDistribution, TensorMemoryLayout, TtnnLayout, TtnnNdLayout,
+    ShardDistribution, TensorMemoryLayout, TtnnLayout, TtnnNdLayout,
 };
 use crate::family::{Tensor, join};
 use crate::text::affine;
@@ -95,7 +95,9 @@ fn option(cursor: &mut Cursor<'_>, layout: &mut TtnnLayout) -> Result<()> {
             cursor.expect("=", &format!("after `{key}`"))?;
             let value = cursor.start();
             let twice = match key {
-                "core_ranges" => layout.core_ranges.replace(attribute::core_ranges(cursor)?).is_some(),
+                "core_ranges" => {
+                    layout.core_ranges.replace(attribute::core_ranges(cursor, "core_ranges")?).is_some()
+                }
                 "exactGrid" => layout.exact_grid.replace(cursor.choose(key, &FLAGS)?).is_some(),
                 _ => std::mem::replace(&mut layout.ignore_physical_layout, cursor.choose(key, &FLAGS)?),
             };
@@ -146,12 +148,12 @@ impl fmt::Display for TtnnLayout {
         }
         f.write_str("memref<")?;
         write_sizes(f, &self.shard)?;
-        write!(f, "{}, #ttnn.buffer_type<{}>>", self.element, self.buffer_type)?;
+        write!(f, "{}, #ttnn.buffer_type<{}>>", self.element, buffer_type_name(self.buffer_type))?;
         if let Some(layout) = self.memory_layout {
             write!(f, ", <{}>", name_of(&TensorMemoryLayout::NAMES, layout))?;
         }
         if let Some(ranges) = &self.core_ranges {
-            let ranges: Vec<String> = ranges.iter().map(ToString::to_string).collect();
+            let ranges: Vec<String> = ranges.iter().map(core_range_text).collect();
             write!(f, ", core_ranges = <[{}]>", ranges.join(", "))?;
         }
         if let Some(exact) = self.exact_grid {
@@ -173,7 +175,7 @@ impl fmt::Display for TtnnNdLayout {
         }
         write!(f, "#ttnn.ttnn_nd_layout<<{}>, memref<", join(&self.grid))?;
         write_sizes(f, &self.shard)?;
-        write!(f, "{}, #ttnn.buffer_type<{}>>", self.element, self.buffer_type)?;
+        write!(f, "{}, #ttnn.buffer_type<{}>>", self.element, buffer_type_name(self.buffer_type))?;
         write!(f, ", <{}>", name_of(&TensorMemoryLayout::NAMES, self.memory_layout))?;
         // A distribution stands behind an orientation.
         let orientation = self.orientation.or(self.distribution.map(|_| Orientation::RowMajor));

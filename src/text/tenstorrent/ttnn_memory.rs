@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use super::attribute::{self, name_of};
+use super::attribute::{self, buffer_type_name, core_range_text, name_of};
 use super::ttnn_layout::ORIENTATIONS;
 use crate::error::Result;
 use crate::family::join;
-use crate::family::tenstorrent::ttnn_layout::{BufferType, ShardDistribution, TensorMemoryLayout};
+use crate::family::tenstorrent::memory::BufferType;
+use crate::family::tenstorrent::ttnn_layout::{ShardDistribution, TensorMemoryLayout};
 use crate::family::tenstorrent::ttnn_memory::{ShardSpec, TtnnMemoryConfig};
 use crate::text::lexer::Cursor;
 
@@ -52,7 +53,7 @@ fn shards(cursor: &mut Cursor<'_>) -> Result<ShardSpec> {
     attribute::ttnn(cursor, if any_rank { "nd_shard_spec" } else { "shard_spec" })?;
     cursor.expect("<", "before the cores of the shards")?;
     let start = cursor.start();
-    let cores = attribute::core_ranges(cursor)?;
+    let cores = attribute::core_ranges(cursor, "core_range_set")?;
     cursor.mark("core_range_set", start);
     cursor.expect(",", "and the shape of a shard after the cores")?;
     let start = cursor.start();
@@ -75,12 +76,12 @@ fn shards(cursor: &mut Cursor<'_>) -> Result<ShardSpec> {
 
 impl fmt::Display for TtnnMemoryConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "#ttnn.memory_config<#ttnn.buffer_type<{}>", self.buffer_type)?;
+        write!(f, "#ttnn.memory_config<#ttnn.buffer_type<{}>", buffer_type_name(self.buffer_type))?;
         if let Some(layout) = self.memory_layout {
             write!(f, ", <{}>", name_of(&TensorMemoryLayout::NAMES, layout))?;
         }
         if let Some(spec) = &self.shards {
-            let cores: Vec<String> = spec.cores.iter().map(ToString::to_string).collect();
+            let cores: Vec<String> = spec.cores.iter().map(core_range_text).collect();
             let tag = if spec.distribution.is_some() { "ndShardSpec = " } else { "#ttnn.shard_spec" };
             write!(f, ", {tag}<#ttnn.core_range_set<[{}]>, <{}>", cores.join(", "), join(&spec.shape))?;
             write!(f, ", <{}>", name_of(&ORIENTATIONS, spec.orientation))?;

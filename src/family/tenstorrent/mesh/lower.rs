@@ -3,7 +3,7 @@
 use super::cut::Cut;
 use super::{Mapper, Uneven};
 use crate::error::{Error, Result};
-use crate::family::tenstorrent::ttnn::Orientation;
+use crate::family::tenstorrent::cores::Orientation;
 use crate::family::{Tensor, join, volume};
 
 /// TT-Mesh's description of a 2-D buffer that is cut over a mesh.

@@ -5,6 +5,7 @@ mod lower;
 
 use crate::error::{Error, Result};
 use crate::family::{Tensor, check_count, check_positive, join};
+use crate::layout::index::index_of;
 
 pub use lower::ShardedBufferConfig;
 
@@ -204,7 +205,7 @@ impl Mapper {
         let mesh = self.mesh_shape();
         let inside = whole.len() == mesh.len() && whole.iter().zip(mesh).all(|(n, of)| n <= of);
         let seen = if inside { &whole } else { mesh };
-        Ok((0..whole.iter().product()).map(|device| coordinates(device, seen)).collect())
+        Ok((0..whole.iter().product()).map(|device| index_of(device, seen)).collect())
     }
 
     /// Which devices get which part of a tensor, in equal chunks.
@@ -226,13 +227,4 @@ fn count(what: &str, shape: &[u64]) -> Result<u64> {
     check_positive(what, shape)?;
     let devices = shape.iter().try_fold(1u64, |n, s| n.checked_mul(*s)).filter(|n| *n <= MAX_DEVICES);
     devices.ok_or_else(|| Error::value(what, join(shape), format!("at most {MAX_DEVICES} devices in all")))
-}
-
-/// The index whose row-major number is `n`.
-fn coordinates(mut n: u64, shape: &[u64]) -> Vec<u64> {
-    let mut index = vec![0; shape.len()];
-    for (i, size) in index.iter_mut().zip(shape).rev() {
-        (*i, n) = (n % size, n / size);
-    }
-    index
 }

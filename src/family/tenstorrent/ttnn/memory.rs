@@ -1,7 +1,7 @@
 //! Where the pages of a TTNN tensor go: TTNN's `MemoryConfig`, and what a device adds to it.
 
-use super::cores::{CoreRange, CoreRangeSet};
 use crate::error::{Error, Result};
+use crate::family::tenstorrent::cores::{CoreRange, CoreRangeSet, Orientation};
 use crate::family::tenstorrent::shard::{Buffers, check_dealt};
 use crate::family::{check_count, check_positive, join};
 
@@ -39,7 +39,7 @@ impl Interleaved {
     }
 
     /// The same banks, bank `b` as buffer `order[b]`.
-    pub fn bank_order(mut self, order: Vec<u32>) -> Interleaved {
+    pub fn with_bank_order(mut self, order: Vec<u32>) -> Interleaved {
         self.bank_order = Some(order);
         self
     }
@@ -93,13 +93,13 @@ impl Sharded {
     }
 
     /// The same with another order of the cores.
-    pub fn orientation(mut self, orientation: Orientation) -> Sharded {
+    pub fn with_orientation(mut self, orientation: Orientation) -> Sharded {
         self.orientation = orientation;
         self
     }
 
     /// The same with another way of handing out.
-    pub fn strategy(mut self, strategy: Strategy) -> Sharded {
+    pub fn with_strategy(mut self, strategy: Strategy) -> Sharded {
         self.strategy = strategy;
         self
     }
@@ -274,46 +274,6 @@ impl Strategy {
     ];
 }
 
-/// The order in which shards go to the cores or devices of a rectangle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Orientation {
-    /// Along the rows first.
-    RowMajor,
-    /// Along the columns first.
-    ColMajor,
-}
-
-impl Orientation {
-    pub(crate) const NAMES: [(&'static str, Orientation); 2] =
-        [("ROW_MAJOR", Orientation::RowMajor), ("COL_MAJOR", Orientation::ColMajor)];
-}
-
-/// The kind of memory that holds the buffers: TTNN's `BufferType`. It moves no byte.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum BufferType {
-    /// DRAM.
-    Dram,
-    /// The memory of the cores.
-    L1,
-    /// Memory of the host.
-    SystemMemory,
-    /// The small part of the cores' memory that is kept apart.
-    L1Small,
-    /// DRAM that holds traces.
-    Trace,
-}
-
-impl BufferType {
-    /// Names, in the order of TTNN's numbers from 0 on.
-    pub(crate) const NAMES: [(&'static str, BufferType); 5] = [
-        ("DRAM", BufferType::Dram),
-        ("L1", BufferType::L1),
-        ("SYSTEM_MEMORY", BufferType::SystemMemory),
-        ("L1_SMALL", BufferType::L1Small),
-        ("TRACE", BufferType::Trace),
-    ];
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -331,7 +291,7 @@ mod tests {
                         .collect();
                     cores.sort_unstable();
                     let set = CoreRangeSet::grid(grid[0], grid[1]);
-                    let sharded = Sharded::new(Scheme::Height, set, vec![1, 1]).orientation(orientation);
+                    let sharded = Sharded::new(Scheme::Height, set, vec![1, 1]).with_orientation(orientation);
                     let seen: Vec<_> = (0..=shards).map(|b| sharded.core(&[shards, 1], b)).collect();
                     let expected: Vec<_> = cores.into_iter().map(Some).chain([None]).collect();
                     assert_eq!(seen, expected, "{shards} shards on {grid:?}, {orientation:?}");
@@ -340,7 +300,7 @@ mod tests {
         }
         let block = Sharded::new(Scheme::Block, CoreRangeSet::grid(8, 8), vec![1, 1]);
         assert_eq!(block.core(&[2, 3], 4), Some([1, 1]));
-        assert_eq!(block.orientation(Orientation::ColMajor).core(&[2, 3], 4), Some([2, 0]));
+        assert_eq!(block.with_orientation(Orientation::ColMajor).core(&[2, 3], 4), Some([2, 0]));
         // The core at (0, 0) comes first in the list, and second in the order of shards.
         let apart = CoreRangeSet::new([CoreRange::new(0, 1, 1, 1), CoreRange::new(0, 0, 1, 1)]);
         let sharded = Sharded::new(Scheme::Height, apart, vec![1, 1]);

@@ -1,12 +1,11 @@
 //! TTNN tensors: element format, page layout and memory configuration.
 
-mod cores;
 mod memory;
 mod physical;
 
-pub use cores::{CoreRange, CoreRangeSet};
-pub use memory::{BufferType, Interleaved, Memory, Orientation, Scheme, Sharded, Strategy};
+pub use memory::{Interleaved, Memory, Scheme, Sharded, Strategy};
 
+use super::memory::BufferType;
 use super::tile::TileShape;
 use crate::dtype::{DType, Format};
 use crate::error::{Error, Result};
@@ -30,10 +29,11 @@ pub(crate) const PLAIN_NAMES: [(&str, Format); 8] = [
 ///
 /// ```
 /// use tilewright::dtype::{BlockFormat, Format};
-/// use tilewright::family::tenstorrent::ttnn::{CoreRangeSet, PageLayout, Scheme, Sharded, Ttnn};
+/// use tilewright::family::tenstorrent::cores::CoreRangeSet;
+/// use tilewright::family::tenstorrent::ttnn::{PageLayout, Scheme, Sharded, Ttnn};
 ///
 /// let shards = Sharded::new(Scheme::Height, CoreRangeSet::grid(2, 4), vec![32, 64]);
-/// let ttnn = Ttnn::new(Format::Block(BlockFormat::Bfp8B), PageLayout::TILE).sharded(shards);
+/// let ttnn = Ttnn::new(Format::Block(BlockFormat::Bfp8B), PageLayout::TILE).with_shards(shards);
 /// let text = "ttnn(dtype=bfloat8_b, layout=TILE, memory=HEIGHT_SHARDED, grid=(2, 4), shard=(32, 64))";
 /// assert_eq!(tilewright::text::parse(text)?.descriptor, ttnn.into());
 /// # Ok::<(), tilewright::Error>(())
@@ -95,29 +95,29 @@ impl Ttnn {
     }
 
     /// The same with another content of the padding.
-    pub fn pad_value(mut self, value: f64) -> Ttnn {
+    pub fn with_pad_value(mut self, value: f64) -> Ttnn {
         self.pad_value = Some(PadValue::new(value));
         self
     }
 
     /// The same in another memory.
-    pub fn memory(mut self, memory: Memory) -> Ttnn {
+    pub fn with_memory(mut self, memory: Memory) -> Ttnn {
         self.memory = memory;
         self
     }
 
     /// The same in the banks of a memory.
-    pub fn interleaved(self, banks: Interleaved) -> Ttnn {
-        self.memory(Memory::Interleaved(banks))
+    pub fn with_banks(self, banks: Interleaved) -> Ttnn {
+        self.with_memory(Memory::Interleaved(banks))
     }
 
     /// The same in shards.
-    pub fn sharded(self, shards: Sharded) -> Ttnn {
-        self.memory(Memory::Sharded(shards))
+    pub fn with_shards(self, shards: Sharded) -> Ttnn {
+        self.with_memory(Memory::Sharded(shards))
     }
 
     /// The same with the kind of memory that holds it.
-    pub fn buffer_type(mut self, buffer_type: BufferType) -> Ttnn {
+    pub fn with_buffer_type(mut self, buffer_type: BufferType) -> Ttnn {
         self.buffer_type = Some(buffer_type);
         self
     }
@@ -215,8 +215,8 @@ impl Family for Ttnn {
         if elements == 0 {
             return self.empty(tensor, fill);
         }
-        let physical = Physical::new(self, &tensor.shape)?;
-        let (sharding, geometry) = physical.place(self)?;
+        let physical = Physical::new(&self.memory, self.tile(), &tensor.shape)?;
+        let (sharding, geometry) = physical.place(&self.memory, self.tile(), self.dtype)?;
         let axes = physical.axes(&tensor.shape, &sharding)?;
         sharding.layout(&tensor.shape, axes, fill, geometry)
     }

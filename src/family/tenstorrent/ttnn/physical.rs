@@ -1,12 +1,13 @@
 //! From the logical shape of a TTNN tensor to its padded one, and how that is cut into pages or shards.
 
-use super::{Memory, Strategy, Ttnn};
+use super::memory::{Memory, Strategy};
+use crate::dtype::Format;
 use crate::error::{Error, Result};
 use crate::family::tenstorrent::shard::Sharding;
 use crate::family::{join, volume};
-use crate::layout::Geometry;
 use crate::layout::axis::Axis;
 use crate::layout::piecewise::Piecewise;
+use crate::layout::{Geometry, Tile};
 
 /// A padded tensor.
 pub(super) struct Physical {
@@ -22,10 +23,10 @@ pub(super) struct Physical {
 
 impl Physical {
     /// The padded form of a tensor of this shape, which has elements; leading dimensions are multiplied into the first.
-    pub(super) fn new(ttnn: &Ttnn, shape: &[u64]) -> Result<Physical> {
+    pub(super) fn new(memory: &Memory, tile: Option<Tile>, shape: &[u64]) -> Result<Physical> {
         let missing = 2_usize.saturating_sub(shape.len());
         let mut padded = [vec![1; missing], shape.to_vec()].concat();
-        let (rows, cols) = match (ttnn.tile(), &ttnn.memory) {
+        let (rows, cols) = match (tile, memory) {
             (Some(tile), _) => (tile.rows, tile.cols),
             (None, Memory::Sharded(sharded)) => (1, sharded.shard.last().copied().unwrap_or(1)),
             (None, _) => (1, 1),
@@ -35,7 +36,7 @@ impl Physical {
                 *n = n.checked_next_multiple_of(to).ok_or_else(|| Error::overflow("the padded shape"))?;
             }
         }
-        let rank = match &ttnn.memory {
+        let rank = match memory {
             Memory::Sharded(sharded) if sharded.shard.len() > padded.len() => {
                 let needed = format!("at most {} dimensions, as the tensor has", padded.len());
                 return Err(Error::value("shard", join(&sharded.shard), needed));
@@ -50,20 +51,25 @@ impl Physical {
     }
 
     /// How it is cut and dealt, and what to tell a person.
-    pub(super) fn place(&self, ttnn: &Ttnn) -> Result<(Sharding, Geometry)> {
+    pub(super) fn place(
+        &self,
+        memory: &Memory,
+        tile: Option<Tile>,
+        dtype: Format,
+    ) -> Result<(Sharding, Geometry)> {
         let cut = |shard: &[u64]| -> Result<Sharding> {
             let grid = self.shape.iter().zip(shard).map(|(n, s)| n.div_ceil(*s)).collect();
-            Sharding::new(grid, shard.to_vec(), ttnn.dtype, ttnn.tile())
+            Sharding::new(grid, shard.to_vec(), dtype, tile)
         };
         let physical_shape = self.shape.clone();
-        match &ttnn.memory {
+        match memory {
             Memory::Single => {
                 let sharding = cut(&self.shape)?;
                 let geometry = Geometry { grid: vec![], ..sharding.geometry(physical_shape) };
                 Ok((sharding, geometry))
             }
             Memory::Interleaved(interleaved) => {
-                let page = ttnn.tile().map_or([1, self.shape[1]], |t| [t.rows, t.cols]);
+                let page = tile.map_or([1, self.shape[1]], |t| [t.rows, t.cols]);
                 let mut sharding = cut(&page)?;
                 let pitch = sharding.bytes().checked_next_multiple_of(interleaved.alignment);
                 let pitch = pitch.ok_or_else(|| Error::overflow("the aligned size of a page"))?;

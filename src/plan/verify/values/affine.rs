@@ -114,6 +114,23 @@ pub(super) fn follow(map: &Piecewise<1>, mut coordinate: Affine, counts: &[u64])
     }
 }
 
+/// An affine address: bytes through all units in order, and the slot.
+pub(super) struct Address {
+    pub(super) bytes: Affine,
+    pub(super) slot: Affine,
+}
+
+impl Address {
+    /// Whether it is this one in every iteration.
+    pub(super) fn is(&self, at: (i64, i64), steps: &[(i64, i64)], counts: &[u64], slots: bool) -> bool {
+        let alike = |affine: &Affine, pick: fn((i64, i64)) -> i64| {
+            let mut loops = affine.steps.iter().zip(steps).zip(counts);
+            affine.at == pick(at) && loops.all(|((&own, &other), &n)| n == 1 || own == pick(other))
+        };
+        alike(&self.bytes, |a| a.0) && (!slots || alike(&self.slot, |a| a.1))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,11 +8,10 @@
 mod affine;
 mod sides;
 
-use affine::{Affine, Break};
+use affine::Break;
 use sides::{Destination, Joint, Source};
 
-use super::refuse;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::layout::axis::Addr;
 use crate::plan::ir::{AddressPair, Leaf, ScheduledNest, dst, src};
@@ -36,7 +35,7 @@ pub(super) fn belong(nests: &[ScheduledNest], source: &Layout, destination: &Lay
         }
     }
     if moved != needed {
-        return Err(refuse("V5", format!("{moved} elements are moved of {needed}")));
+        return Err(Error::unverified("V5", format!("{moved} elements are moved of {needed}")));
     }
     Ok(sampled)
 }
@@ -148,7 +147,7 @@ impl<'a> Proof<'a> {
 
     /// Checks moves in all of their iterations at once, or says where they break into parts that can be.
     fn check(&mut self, moves: &Moves) -> Result<Option<Break>> {
-        let wrong = |what: &str| refuse("V5", format!("{what}: {moves:?}"));
+        let wrong = |what: &str| Error::unverified("V5", format!("{what}: {moves:?}"));
         let counts: Vec<u64> = moves.loops.iter().map(|l| l.0).collect();
         let stated = |linear: &dyn Fn(Addr) -> i64, half: fn(AddressPair) -> Addr| {
             let pick = |at: AddressPair| (linear(half(at)), half(at)[2]);
@@ -182,22 +181,5 @@ impl<'a> Proof<'a> {
             return Err(wrong("another element is read"));
         }
         Ok(None)
-    }
-}
-
-/// An affine address: bytes through all units in order, and the slot.
-struct Address {
-    bytes: Affine,
-    slot: Affine,
-}
-
-impl Address {
-    /// Whether it is this one in every iteration.
-    fn is(&self, at: (i64, i64), steps: &[(i64, i64)], counts: &[u64], slots: bool) -> bool {
-        let alike = |affine: &Affine, pick: fn((i64, i64)) -> i64| {
-            let mut loops = affine.steps.iter().zip(steps).zip(counts);
-            affine.at == pick(at) && loops.all(|((&own, &other), &n)| n == 1 || own == pick(other))
-        };
-        alike(&self.bytes, |a| a.0) && (!slots || alike(&self.slot, |a| a.1))
     }
 }

@@ -1,7 +1,6 @@
 //! The two layouts of V5: back from an address to the index, and forward from affine indices to affine addresses.
 
-use super::Address;
-use super::affine::{Affine, Break, follow};
+use super::affine::{Address, Affine, Break, follow};
 use crate::layout::Layout;
 use crate::layout::inverse::Inverse;
 use crate::layout::piecewise::Piecewise;

@@ -1,11 +1,24 @@
-//! Sets of cores, as TTNN's `CoreRangeSet` lists them.
+//! Cores: rectangles and sets of them, and the order in which they are taken.
 
+use super::shard::{Buffers, check_dealt};
 use crate::error::{Error, Result};
-use crate::family::tenstorrent::shard::{Buffers, check_dealt};
-use crate::family::tenstorrent::ttnn::Orientation;
 
 /// The most rectangles of one set. A device has fewer cores than that.
 const MAX_RANGES: usize = 1024;
+
+/// The order in which shards go to the cores or devices of a rectangle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Orientation {
+    /// Along the rows first.
+    RowMajor,
+    /// Along the columns first.
+    ColMajor,
+}
+
+impl Orientation {
+    pub(crate) const NAMES: [(&'static str, Orientation); 2] =
+        [("ROW_MAJOR", Orientation::RowMajor), ("COL_MAJOR", Orientation::ColMajor)];
+}
 
 /// A rectangle of cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,6 +59,16 @@ impl CoreRange {
         self.columns.saturating_mul(self.rows)
     }
 
+    /// Checks that it has a core, and that none lies beyond 2^63; `what` is the part of a descriptor that lists it.
+    pub(super) fn check(&self, what: &str) -> Result<()> {
+        let last = self.x.checked_add(self.columns).zip(self.y.checked_add(self.rows));
+        if self.cores() == 0 || last.is_none_or(|(x, y)| x > i64::MAX as u64 || y > i64::MAX as u64) {
+            let given = format!("{} rows by {} columns of cores", self.rows, self.columns);
+            return Err(Error::value(what, given, "1 or more of each, below 2^63"));
+        }
+        Ok(())
+    }
+
     fn overlaps(&self, other: &CoreRange) -> bool {
         let apart = |a: u64, n: u64, b: u64, m: u64| a.saturating_add(n) <= b || b.saturating_add(m) <= a;
         !apart(self.x, self.columns, other.x, other.columns) && !apart(self.y, self.rows, other.y, other.rows)
@@ -63,7 +86,7 @@ impl CoreRange {
 /// The cores that shards go to: rectangles that do not overlap, taken one after another.
 ///
 /// ```
-/// use tilewright::family::tenstorrent::ttnn::{CoreRange, CoreRangeSet};
+/// use tilewright::family::tenstorrent::cores::{CoreRange, CoreRangeSet};
 ///
 /// let grid = CoreRangeSet::grid(2, 8);
 /// let cores = CoreRangeSet::new([CoreRange::new(0, 0, 8, 1), CoreRange::new(0, 1, 4, 1)]);
@@ -112,11 +135,7 @@ impl CoreRangeSet {
             return wrong(given, &format!("at most {MAX_RANGES}"));
         }
         for (i, range) in self.ranges.iter().enumerate() {
-            let last = range.x.checked_add(range.columns).zip(range.y.checked_add(range.rows));
-            if range.cores() == 0 || last.is_none_or(|(x, y)| x > i64::MAX as u64 || y > i64::MAX as u64) {
-                let given = format!("{} rows by {} columns of cores", range.rows, range.columns);
-                return wrong(given, "1 or more of each, below 2^63");
-            }
+            range.check("grid")?;
             if let Some(other) = self.ranges[..i].iter().find(|other| other.overlaps(range)) {
                 return wrong(format!("{other} and {range}"), "rectangles of cores that do not overlap");
             }
