@@ -1,8 +1,8 @@
 //! Packing: every job through one ring of slots, into files that appear whole.
 //!
-//! One thread reads and decodes the elements of the next window, all threads convert the one before, and one thread
-//! writes what has been converted, in the order of the model's files. None of it holds more than [`Packing::prepare`]
-//! was allowed, whatever the size of the model.
+//! All threads decode the elements of the next window and convert those of the one before, and one thread writes what
+//! has been converted, in the order of the model's files. None of it holds more than [`Packing::prepare`] was allowed,
+//! whatever the size of the model.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tilewright::run::Pool;
+use tilewright::run::{Executor, Pool};
 use tilewright::stage::{
     Background, Cancel, Consumer, Heap, ReadAt, Settings, Slot, Source, Stager, Transfer,
 };
@@ -33,8 +33,9 @@ const LARGE: usize = 32 << 20;
 /// The smallest slots, in bytes. Below some tiles of output, each chunk costs more than what is in it.
 const SMALL: usize = 64 << 10;
 
-/// Elements are decoded in pieces of this many bytes: codes of a piece stay in the second cache.
-const PIECE: usize = 1 << 20;
+/// Elements are decoded in pieces of this many bytes, by as many threads as convert: each holds the codes of a piece,
+/// which are at most half of it.
+const PIECE: usize = 256 << 10;
 
 /// Bytes of memory beside slots and windows: the codes of a piece, and buffers of files.
 const SCRATCH: u64 = 2 << 20;
@@ -247,12 +248,12 @@ impl<'a> Packing<'a> {
         let missing: Vec<usize> = (0..records.len()).filter(|&i| records[i].is_none()).collect();
         let entries: HashMap<&str, &Entry> =
             self.model.entries().iter().map(|e| (e.name.as_str(), e)).collect();
-        let work: Result<Vec<Work>> = missing.iter().map(|&i| self.work(i, directory, &entries)).collect();
-        let work = Arc::new(work?);
+        let pool = Arc::new(Pool::new(how.threads)?);
+        let work = |&i: &usize| self.work(i, directory, &entries, &pool);
+        let work: Arc<Vec<Work>> = Arc::new(missing.iter().map(work).collect::<Result<_>>()?);
         summary.made = work.len() as u64;
         summary.bytes = work.iter().map(|w| w.record.bytes).sum();
         (how.listener)(Event::Begin { files: summary.made, bytes: summary.bytes, kept: summary.kept });
-        let pool = Pool::new(how.threads)?;
         let mut files = Files::new(Arc::clone(&work), journal, Arc::clone(&how.listener));
         for batch in self.ring.batches(&work)? {
             let transfers: Vec<Transfer<'_>> = work[batch.clone()].iter().map(Work::transfer).collect();
@@ -262,7 +263,7 @@ impl<'a> Packing<'a> {
             let mut sink = Background::new(files)?;
             let cancel = Cancel::default();
             let settings = Settings {
-                executor: &pool,
+                executor: &*pool,
                 read_bytes: self.ring.read_bytes,
                 window_limit: usize::try_from(self.ring.window_limit).unwrap_or(usize::MAX),
                 wait_limit: PATIENCE,
@@ -279,7 +280,13 @@ impl<'a> Packing<'a> {
         Ok(())
     }
 
-    fn work(&self, i: usize, directory: &Path, entries: &HashMap<&str, &Entry>) -> Result<Work> {
+    fn work(
+        &self,
+        i: usize,
+        directory: &Path,
+        entries: &HashMap<&str, &Entry>,
+        pool: &Arc<Pool>,
+    ) -> Result<Work> {
         let job = &self.jobs[i];
         let sources = job.sources.iter().filter_map(|name| entries.get(name.as_str()));
         let mut files: Vec<Arc<ModelFile>> = Vec::new();
@@ -291,7 +298,7 @@ impl<'a> Packing<'a> {
         Ok(Work {
             path: directory.join(&job.file),
             conversion: Arc::clone(&job.conversion),
-            elements: Elements::new(Arc::clone(&job.array))?,
+            elements: Elements::new(Arc::clone(&job.array), Some(Arc::clone(pool)))?,
             files,
             record: self.records[i].clone(),
         })
@@ -327,7 +334,7 @@ impl Ring {
             let mut worst = (0, "");
             for job in of_each.values() {
                 worst = worst.max((
-                    ring.window_bytes(&Elements::new(Arc::clone(&job.array))?, &job.conversion)?,
+                    ring.window_bytes(&Elements::new(Arc::clone(&job.array), None)?, &job.conversion)?,
                     &job.name,
                 ));
             }
@@ -396,6 +403,8 @@ impl Work {
 /// An array as the stager reads it: decoded in pieces, and hashed on the way.
 struct Elements {
     array: Arc<dyn Array>,
+    /// Who decodes; the thread that reads without.
+    pool: Option<Arc<Pool>>,
     bytes: u64,
     hashed: Mutex<Hashed>,
 }
@@ -408,10 +417,10 @@ struct Hashed {
 }
 
 impl Elements {
-    fn new(array: Arc<dyn Array>) -> Result<Elements> {
+    fn new(array: Arc<dyn Array>, pool: Option<Arc<Pool>>) -> Result<Elements> {
         let tensor = array.tensor();
         let bytes = tilewright_files::byte_len(&tensor.shape, tensor.dtype)?;
-        Ok(Elements { array, bytes, hashed: Mutex::default() })
+        Ok(Elements { array, pool, bytes, hashed: Mutex::default() })
     }
 
     /// The hash of all elements; those that were not read in order are read again.
@@ -434,15 +443,24 @@ impl ReadAt for Elements {
     }
 
     fn read_at(&self, at: u64, into: &mut [u8]) -> Result<()> {
-        let mut at = at;
-        for piece in into.chunks_mut(PIECE) {
-            self.array.read(at, piece)?;
-            let mut hashed = self.hashed.lock().unwrap_or_else(PoisonError::into_inner);
-            if hashed.at == at {
-                hashed.hasher.update(piece);
-                hashed.at += piece.len() as u64;
-            }
-            at += piece.len() as u64;
+        type Piece<'a> = Mutex<(&'a mut [u8], Result<()>)>;
+        let pieces: Vec<Piece<'_>> =
+            into.chunks_mut(PIECE).map(|piece| Mutex::new((piece, Ok(())))).collect();
+        let decode = |i: usize| {
+            let mut piece = pieces[i].lock().unwrap_or_else(PoisonError::into_inner);
+            piece.1 = self.array.read(at + (i * PIECE) as u64, piece.0);
+        };
+        match &self.pool {
+            Some(pool) => pool.run(pieces.len(), &decode),
+            None => (0..pieces.len()).for_each(decode),
+        }
+        for piece in pieces {
+            piece.into_inner().unwrap_or_else(PoisonError::into_inner).1?;
+        }
+        let mut hashed = self.hashed.lock().unwrap_or_else(PoisonError::into_inner);
+        if hashed.at == at {
+            hashed.hasher.update(into);
+            hashed.at += into.len() as u64;
         }
         Ok(())
     }
