@@ -1,7 +1,5 @@
 //! Cache lines: their size, and requests for them before they are read (x86-64; nothing elsewhere).
 
-use super::bounds::lies_inside;
-
 /// Bytes of a cache line.
 pub(crate) const CACHE_LINE: usize = 64;
 
@@ -30,7 +28,7 @@ pub(crate) fn prefetch_l1(bytes: &[u8], at: usize) {
 #[inline(always)]
 pub(crate) fn prefetch_rows_l2<const R: usize>(bytes: &[u8], at: usize, step: isize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if lies_inside(bytes.len(), at, 1, [(R, step)]) {
+    if super::bounds::lies_inside(bytes.len(), at, 1, [(R, step)]) {
         for r in 0..R as isize {
             // SAFETY: the byte was found inside the slice.
             safe_arch::prefetch_t1(unsafe { &*bytes.as_ptr().add(at).offset(r * step) });
