@@ -41,7 +41,7 @@ pub trait Family: fmt::Display {
     /// Checks what can be said without the tensor.
     ///
     /// # Errors
-    /// [`Error::Value`] that names the part.
+    /// [`crate::Error::Value`] that names the part.
     fn validate(&self) -> Result<()>;
 
     /// The layout of a tensor on one device, by this descriptor.

@@ -4,11 +4,11 @@
 //! affine map, and the addresses of all axes add up. The one step that is not separable comes last: a distribution
 //! sends each *unit* (a page, the shard of a core) to its place among the buffers.
 //!
-//! - [`piecewise`]: the algebra of these maps: zip, compose, slice, product.
-//! - [`axis`]: cells and addresses of a group of dimensions; [`gaps`]: the cells without an element; [`inverse`]: from
+//! - `piecewise`: the algebra of these maps: zip, compose, slice, product.
+//! - `axis`: cells and addresses of a group of dimensions; `gaps`: the cells without an element; `inverse`: from
 //!   cell to coordinate.
-//! - [`distribution`]: where units lie.
-//! - [`affine`]: affine expressions, as descriptors state them.
+//! - `distribution`: where units lie.
+//! - `affine`: affine expressions, as descriptors state them.
 //! - `padding`, `locate` and `content`: what a [`Layout`] answers besides.
 
 pub mod affine;

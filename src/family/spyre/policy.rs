@@ -14,7 +14,7 @@ pub enum Module {
     Linear,
     /// A table of vectors; its weight is [rows, length].
     Embedding,
-    /// The experts of a mixture; their weight is [experts, channels, features], their scales are [experts].
+    /// The experts of a mixture; their weight is `[experts, channels, features]`, their scales are `[experts]`.
     Experts,
     /// Any other.
     Other,
