@@ -1,4 +1,5 @@
 //! The conversions that `tilewright bench` and the benches in `benches/` time, and what they time them beside.
+#![forbid(unsafe_code)]
 
 use kernels::Isa;
 use tilewright::family::Descriptor;

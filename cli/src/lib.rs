@@ -2,6 +2,7 @@
 //!
 //! Results go to stdout, everything else to stderr. The exit status is 0, 1 for an I/O failure or a failed check, or 2
 //! for bad input; then nothing has been written.
+#![forbid(unsafe_code)]
 
 mod arguments;
 mod bench;

@@ -22,6 +22,7 @@
 //! assert_eq!((array.tensor, array.bytes.as_ref()), (tensor, &[1, 2, 3, 4][..]));
 //! # Ok::<(), tilewright::Error>(())
 //! ```
+#![forbid(unsafe_code)]
 
 pub mod npy;
 mod output;
