@@ -1,5 +1,8 @@
 //! Plans of real tensors stay small: few nests, whatever the size of the tensor.
 
+mod counting;
+
+use counting::allocations;
 use tilewright::family::Descriptor;
 use tilewright::family::host::strided::Memref;
 use tilewright::family::tenstorrent::mesh::Mapper;
@@ -81,4 +84,26 @@ fn shards_of_odd_sizes_are_proved_run_by_run() {
     );
     let to = layout("SpyreTensorLayout((500, 20079, 31), torch.float32)");
     Plan::compile(&from, &to, &Options::default()).unwrap();
+}
+
+/// A shard that ends inside of a tile and of a row of the tensor: each element was followed once, for 16 seconds.
+#[test]
+fn shards_that_end_anywhere_are_planned_by_runs() {
+    let tensor = Tensor { shape: vec![4096, 4096, 100], dtype: DType::F32 };
+    let layout =
+        |text: &str| text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap();
+    let tiles = layout("ttnn(dtype=bfloat4_b, layout=TILE, memory=INTERLEAVED, banks=12, alignment=64)");
+    for rows in [1_706_032, 1_706_031, 170_603] {
+        let text = format!(
+            "ttnn(dtype=float32, layout=ROW_MAJOR, memory=ND_SHARDED, grid=(64, 64), shard=({rows}, 32))"
+        );
+        let shards = layout(&text);
+        for (from, to) in [(&tiles, &shards), (&shards, &tiles)] {
+            let mut nests = 0;
+            let steps = allocations(|| {
+                nests = Plan::compile(from, to, &Options::default()).unwrap().nests();
+            });
+            println!("{rows} rows: {nests} nests, {steps} allocations");
+        }
+    }
 }
