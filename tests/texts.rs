@@ -965,10 +965,12 @@ fn devices_of_all_dates() {
 fn warnings_are_as_many_as_a_reader_reads() {
     let text = |keys: usize| {
         let others: String = (0..keys).map(|k| format!(", key_{k}=1")).collect();
-        format!("SpyreTensorLayout((64, 64), torch.float16{others})")
+        format!(
+            "SpyreTensorLayout(device_size=[4, 64, 64], stride_map=[64, 256, 1], device_dtype=DataFormats.SEN169_FP16{others})"
+        )
     };
     for (keys, warnings, last) in [(16, 16, "key_15"), (17, 17, "and 1 more"), (1000, 17, "and 984 more")] {
-        let parsed = tilewright::text::parse(&text(keys)).unwrap();
+        let parsed = parse(&text(keys)).unwrap();
         assert_eq!(parsed.warnings.len(), warnings);
         assert!(parsed.warnings.last().unwrap().contains(last), "{:?}", parsed.warnings);
     }

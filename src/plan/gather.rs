@@ -4,7 +4,7 @@
 //! group of dimensions apart until any two of them reach the same tiles by the same loops, or no tile in
 //! common; [`tiles`] puts together those that reach the same.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 use super::ir::{AddressPair, Gather, Leaf, Loop, Nest, dst, src};
 use super::loops::{MAX_NESTS, limit, simplify, upward};
