@@ -324,6 +324,17 @@ fn chosen_cases_end_soon() {
     survive(&text, &[1 << 10], DType::F32, None);
 }
 
+/// Numbers whose products passed 63 bits between two checks.
+#[test]
+fn steps_that_overflow_are_refused() {
+    let numbers = [188, 140, 1000, 0x7FFF_FFFF, 64, 216, 5, 1, 1];
+    for &template in TEMPLATES.iter().chain(&CORES) {
+        for (devices, meshed) in [(1, false), (3, true), (0x7FFF_FFFF, true)] {
+            survive_numbers(template, &numbers, devices, meshed);
+        }
+    }
+}
+
 /// Nine numbers: at the edges of everything, usual, and any.
 fn nine() -> impl Strategy<Value = Vec<u64>> {
     let number = prop_oneof![

@@ -966,3 +966,18 @@ fn devices_of_all_dates() {
         there_and_back("#tt.device<workerGrid = #tt.grid<8x8>, meshShape = 1, chipIds = [0]>");
     assert_eq!(first, plain);
 }
+
+#[test]
+fn warnings_are_as_many_as_a_reader_reads() {
+    let text = |keys: usize| {
+        let others: String = (0..keys).map(|k| format!(", key_{k}=1")).collect();
+        format!(
+            "SpyreTensorLayout(device_size=[4, 64, 64], stride_map=[64, 256, 1], device_dtype=DataFormats.SEN169_FP16{others})"
+        )
+    };
+    for (keys, warnings, last) in [(16, 16, "key_15"), (17, 17, "and 1 more"), (1000, 17, "and 984 more")] {
+        let parsed = parse(&text(keys)).unwrap();
+        assert_eq!(parsed.warnings.len(), warnings);
+        assert!(parsed.warnings.last().unwrap().contains(last), "{:?}", parsed.warnings);
+    }
+}
