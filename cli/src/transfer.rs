@@ -1,0 +1,170 @@
+//! Running a conversion by ranges: the source is read window by window, converted into a few slots, and each slot is
+//! checked and written while the next one is filled. Memory depends on the layouts, not on the size of the tensor.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tilewright::run::{Executor, Pool, Reference};
+use tilewright::stage::{
+    Background, Consumer, Heap, ReadAt, Report, Settings, Slot, Source, Stager, Transfer,
+};
+use tilewright::{Error, Result as LibraryResult};
+use tilewright_files::Elements;
+
+use super::destination::Destination;
+use super::engine::Job;
+use super::failure::{Failure, Result};
+use super::progress::Stage;
+
+/// Slots: one is filled while another is written, and the third evens out what takes longer now and then.
+const SLOTS: usize = 3;
+
+/// Bytes of a slot, and of a window of the source, unless the layouts need more.
+const SLOT_BYTES: usize = 16 << 20;
+
+/// How long to wait until a slot is written: a reader behind a pipe may take its time.
+const PATIENCE: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// The least bytes that one task checks.
+const CHECKED: usize = 128 << 10;
+
+/// What took how long; the three go on beside each other.
+pub(crate) struct Times {
+    pub(crate) staged: Report,
+    pub(crate) writing: Duration,
+    pub(crate) checking: Option<Duration>,
+}
+
+/// Converts all elements, on so many threads; with `check` every byte is compared with the scalar reference. What comes
+/// out still has to be committed.
+pub(crate) fn run(
+    job: &Job,
+    elements: &Elements,
+    destination: Destination,
+    threads: usize,
+    check: bool,
+) -> Result<(Destination, Times)> {
+    let total = job.plan.destination_bytes();
+    let pool = Arc::new(Pool::new(threads)?);
+    let slot_bytes = SLOT_BYTES.min(total).max(job.plan.chunk_alignment()).max(1).next_multiple_of(4096);
+    let mut stager = Stager::new(total.div_ceil(slot_bytes).clamp(1, SLOTS), slot_bytes, &mut Heap)?;
+    let checker = match check {
+        true => Some(Checker::new(job.reference()?, elements.clone(), Arc::clone(&pool))),
+        false => None,
+    };
+    let stage = Stage::begin(if check { "converting and checking" } else { "converting" }, total as u64);
+    let mut sink = Background::new(Delivery { destination, checker, stage, writing: Duration::ZERO })?;
+    let source = Source::Ranges { reader: elements, begin: 0 };
+    let settings =
+        Settings { executor: &*pool, read_bytes: SLOT_BYTES, wait_limit: PATIENCE, ..Settings::default() };
+    let staged = stager.run(&[Transfer { plan: &job.plan, source }], &mut sink, &settings)?;
+    let Delivery { destination, checker, writing, .. } = sink.finish()?;
+    let checking = checker.map(Checker::finish).transpose()?;
+    Ok((destination, Times { staged, writing, checking }))
+}
+
+/// Takes slots on a thread of its own.
+struct Delivery {
+    destination: Destination,
+    checker: Option<Checker>,
+    stage: Stage,
+    writing: Duration,
+}
+
+impl Consumer for Delivery {
+    fn consume(&mut self, slot: &Slot) -> LibraryResult<()> {
+        for piece in slot.pieces() {
+            let bytes = slot.piece(piece);
+            let right = match &mut self.checker {
+                Some(checker) => checker.compare(piece.destination.start as u64, bytes)?,
+                None => true,
+            };
+            let begun = Instant::now();
+            // What is wrong goes nowhere, not even into a pipe.
+            if right {
+                self.destination.write(piece.buffer, bytes)?;
+            }
+            self.writing += begun.elapsed();
+            self.stage.advance(bytes.len() as u64);
+        }
+        Ok(())
+    }
+}
+
+/// Compares results with the scalar reference, part by part.
+struct Checker {
+    reference: Reference,
+    elements: Elements,
+    pool: Arc<Pool>,
+    seen: Seen,
+    time: Duration,
+}
+
+/// What the reference has found.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    elements: u64,
+    differ: u64,
+    first: Option<u64>,
+}
+
+impl Seen {
+    fn add(&mut self, other: Seen) {
+        self.elements += other.elements;
+        self.differ += other.differ;
+        self.first = self.first.into_iter().chain(other.first).min();
+    }
+}
+
+impl Checker {
+    fn new(reference: Reference, elements: Elements, pool: Arc<Pool>) -> Checker {
+        Checker { reference, elements, pool, seen: Seen::default(), time: Duration::ZERO }
+    }
+
+    /// Compares bytes of the result from byte `at` on; whether all bytes so far are right.
+    fn compare(&mut self, at: u64, bytes: &[u8]) -> LibraryResult<bool> {
+        let begun = Instant::now();
+        let step = (bytes.len() / (4 * self.pool.threads().max(1))).max(CHECKED);
+        let parts: Vec<(u64, &[u8])> = (at..).step_by(step).zip(bytes.chunks(step)).collect();
+        let outcome = Mutex::new(Ok(Seen::default()));
+        self.pool.run(parts.len(), &|i| {
+            let (at, bytes) = parts[i];
+            let part = self.part(at, bytes);
+            let mut outcome = outcome.lock().unwrap_or_else(PoisonError::into_inner);
+            match (&mut *outcome, part) {
+                (Ok(all), Ok(part)) => all.add(part),
+                (_, Err(error)) => *outcome = Err(error),
+                (Err(_), Ok(_)) => {}
+            }
+        });
+        self.seen.add(outcome.into_inner().unwrap_or_else(PoisonError::into_inner)?);
+        self.time += begun.elapsed();
+        Ok(self.seen.differ == 0)
+    }
+
+    fn part(&self, at: u64, bytes: &[u8]) -> LibraryResult<Seen> {
+        let mut needed = vec![0; bytes.len()];
+        let mut read = |at: u64, into: &mut [u8]| self.elements.read_at(at, into);
+        let elements = self.reference.part(at, &mut needed, &mut read)?;
+        if needed == bytes {
+            return Ok(Seen { elements, ..Seen::default() });
+        }
+        let mut wrong = (at..).zip(needed.iter().zip(bytes)).filter(|(_, (a, b))| a != b).map(|(at, _)| at);
+        let first = wrong.next();
+        Ok(Seen { elements, first, differ: 1 + wrong.count() as u64 })
+    }
+
+    /// An error unless every byte was right, and every element was seen; else the time that it took.
+    fn finish(self) -> Result<Duration> {
+        let Seen { elements, differ, first } = self.seen;
+        if let Some(first) = first {
+            return Err(Failure::Check { differ, first });
+        }
+        let needed = self.reference.elements();
+        if elements != needed {
+            let what = format!("{elements} elements found by the reference in the result, {needed} needed");
+            return Err(Error::Unverified { fact: "--check", what }.into());
+        }
+        Ok(self.time)
+    }
+}
