@@ -16,7 +16,7 @@ use super::mlir;
 /// or as @FILE.mlir#NAME where an MLIR file gives it a name.
 /// TILEWRIGHT_ISA=scalar|base|v3|v4 forces an instruction set level.
 #[derive(Parser)]
-#[command(name = "tilewright", arg_required_else_help = true, disable_help_subcommand = true)]
+#[command(name = "tilewright", arg_required_else_help = true)]
 pub(crate) struct Cli {
     /// Print the version and the instruction set level in use
     #[arg(short = 'V', long)]
@@ -49,6 +49,22 @@ pub(crate) enum Command {
     Diff(DiffArgs),
     /// Measure conversions against memcpy on this machine
     Bench(BenchArgs),
+    /// Print what a shell needs to complete arguments
+    Completions(CompletionsArgs),
+    /// Write manual pages, one for each command
+    Man(ManArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct CompletionsArgs {
+    /// Whose completions
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Args)]
+pub(crate) struct ManArgs {
+    /// Where to put them; the folder is made if it is not there
+    pub(crate) directory: PathBuf,
 }
 
 #[derive(Args)]
@@ -408,7 +424,8 @@ pub(crate) fn numbers(option: &str, text: &str) -> Result<Vec<u64>> {
         return Ok(Vec::new());
     }
     let between = if list.contains(',') { ',' } else { 'x' };
-    let number = |part: &str| part.trim().parse::<i64>().ok().and_then(|n| u64::try_from(n).ok()).ok_or_else(wrong);
+    let number =
+        |part: &str| part.trim().parse::<i64>().ok().and_then(|n| u64::try_from(n).ok()).ok_or_else(wrong);
     list.split(between).map(number).collect()
 }
 
@@ -429,9 +446,9 @@ pub(crate) fn beginning(text: &str) -> String {
 /// An element type by its name: `bf16`, or what torch, numpy and MLIR call it.
 pub(crate) fn dtype(name: &str) -> Result<DType> {
     let plain = name.rsplit_once('.').map_or(name, |(_, plain)| plain);
-    let found = DType::from_name(plain).or_else(|| DType::from_mlir_name(plain)).or_else(|| {
-        ALIASES.iter().find(|alias| alias.0 == plain).map(|alias| alias.1)
-    });
+    let found = DType::from_name(plain)
+        .or_else(|| DType::from_mlir_name(plain))
+        .or_else(|| ALIASES.iter().find(|alias| alias.0 == plain).map(|alias| alias.1));
     found.ok_or_else(|| {
         let names: Vec<&str> = DType::all().map(DType::name).collect();
         let meant = match VAGUE.iter().find(|vague| vague.0 == plain) {
@@ -509,7 +526,19 @@ mod tests {
         }
         assert_eq!(numbers("--shape", "(64,)").unwrap(), [64]);
         assert_eq!(numbers("--shape", "()").unwrap(), [0_u64; 0]);
-        for wrong in [",", "2,", "2x", "x", "2x3,4", "(2,3", "(2,3,)x", "(2,,)", "-1", "9223372036854775808", "99999999999999999999999"] {
+        for wrong in [
+            ",",
+            "2,",
+            "2x",
+            "x",
+            "2x3,4",
+            "(2,3",
+            "(2,3,)x",
+            "(2,,)",
+            "-1",
+            "9223372036854775808",
+            "99999999999999999999999",
+        ] {
             assert_eq!(numbers("--shape", wrong).unwrap_err().status(), 2, "{wrong}");
         }
     }

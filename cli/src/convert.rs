@@ -66,7 +66,11 @@ fn convert(
     let replaced = out.is_some_and(|(out, kind)| kind != Kind::Stdout && out.exists());
     if replaced && args.no_clobber {
         let name = args.out.as_deref().unwrap_or(Path::new("")).display();
-        return Err(Failure::usage("--out", format!("{name}, which exists"), "a new name, with --no-clobber"));
+        return Err(Failure::usage(
+            "--out",
+            format!("{name}, which exists"),
+            "a new name, with --no-clobber",
+        ));
     }
     let threads = threads(args.threads);
     let destination = Destination::begin(out, &job, &input.tensor)?;
@@ -82,7 +86,11 @@ fn convert(
     report.hint();
     let text = if args.json { report.json() } else { report.text() };
     // What is not the result goes to stderr.
-    if out.is_some_and(|(_, kind)| kind == Kind::Stdout) { note(&text) } else { print(&text)? }
+    if out.is_some_and(|(_, kind)| kind == Kind::Stdout) {
+        note(&text)
+    } else {
+        print(&text)?
+    }
     Ok(())
 }
 
@@ -122,7 +130,9 @@ impl Report<'_> {
         let written = match self.out {
             None => "not written (no --out)".to_owned(),
             Some((_, Kind::Stdout)) => "written to stdout".to_owned(),
-            Some((out, _)) if self.replaced => format!("written to {}, which was there and is replaced", out.display()),
+            Some((out, _)) if self.replaced => {
+                format!("written to {}, which was there and is replaced", out.display())
+            }
             Some((out, _)) => format!("written to {}", out.display()),
         };
         let checked = match self.times.checking {

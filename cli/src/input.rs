@@ -95,7 +95,14 @@ pub(crate) fn open(path: &Path, args: &ConvertArgs, again: bool) -> Result<Input
 fn from_source(kind: &str, source: Source<'static>, said: Said, args: &ConvertArgs) -> Result<Input> {
     let (name, source) = (source.name().to_owned(), Arc::new(source));
     let elements = |parts| Elements::new(Arc::clone(&source) as Arc<dyn ReadAt + Send>, parts);
-    let input = |tensor, order, stored, elements| Input { name: name.clone(), tensor, order, stored, elements, pipe: None };
+    let input = |tensor, order, stored, elements| Input {
+        name: name.clone(),
+        tensor,
+        order,
+        stored,
+        elements,
+        pipe: None,
+    };
     let input = match kind {
         "npy" => {
             let found = npy::find(&source, said.dtype)?;

@@ -44,7 +44,8 @@ impl Pipe {
 
     /// All of it, for what cannot be done in one pass.
     pub(crate) fn all(self) -> Result<Vec<u8>> {
-        let State { mut from, head: mut bytes, .. } = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let State { mut from, head: mut bytes, .. } =
+            self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         from.read_to_end(&mut bytes).map_err(failed)?;
         Ok(bytes)
     }

@@ -22,8 +22,7 @@ impl Stage {
     /// Begins a stage over `bytes` bytes.
     pub(crate) fn begin(what: &'static str, bytes: u64) -> Stage {
         let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::hidden());
-        let template =
-            "{spinner} {prefix} {bytes}/{total_bytes} {decimal_bytes_per_sec} {elapsed}, {eta} left {wide_bar}";
+        let template = "{spinner} {prefix} {bytes}/{total_bytes} {decimal_bytes_per_sec} {elapsed}, {eta} left {wide_bar}";
         bar.set_style(ProgressStyle::with_template(template).unwrap_or(ProgressStyle::default_bar()));
         bar.set_prefix(what);
         Stage { bar, what, bytes, begun: Instant::now(), shown: Once::new() }

@@ -156,8 +156,10 @@ fn json(files: usize, torn: usize, found: &[Found]) -> String {
 fn table(files: usize, torn: usize, found: &[Found]) -> String {
     let (uses, faults) = sums(found);
     let torn = if torn > 0 { format!(", torn and skipped {torn}") } else { String::new() };
-    let mut out =
-        format!("files {files}, distinct layouts {}, uses {uses}, with a fault {faults}{torn}\n", found.len());
+    let mut out = format!(
+        "files {files}, distinct layouts {}, uses {uses}, with a fault {faults}{torn}\n",
+        found.len()
+    );
     out += &format!(
         "{:>6}  {:<20} {:<6} {:>8} {:>12} {:>7}\n",
         "uses", "shape", "type", "buffers", "bytes each", "waste"

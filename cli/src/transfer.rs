@@ -1,6 +1,7 @@
 //! Running a conversion by ranges: the source is read window by window, converted into a few slots, and each slot is
 //! checked and written while the next one is filled. Memory depends on the layouts, not on the size of the tensor.
 
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,12 @@ const SLOTS: usize = 3;
 
 /// Bytes of a slot, and of a window of the source, unless the layouts need more.
 const SLOT_BYTES: usize = 16 << 20;
+
+/// Bytes of both windows that are worth no smaller slots.
+const WINDOWS: usize = 4 * SLOT_BYTES;
+
+/// The smallest slots that are tried: each costs a look at the plan.
+const SMALLEST: usize = 256 << 10;
 
 /// How long to wait until a slot is written: a reader behind a pipe may take its time.
 const PATIENCE: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -46,21 +53,48 @@ pub(crate) fn run(
 ) -> Result<(Destination, Times)> {
     let total = job.plan.destination_bytes();
     let pool = Arc::new(Pool::new(threads)?);
-    let slot_bytes = SLOT_BYTES.min(total).max(job.plan.chunk_alignment()).max(1).next_multiple_of(4096);
-    let mut stager = Stager::new(total.div_ceil(slot_bytes).clamp(1, SLOTS), slot_bytes, &mut Heap)?;
+    let transfers = [Transfer { plan: &job.plan, source: Source::Ranges { reader: elements, begin: 0 } }];
+    let slot_bytes = slot_bytes(&transfers, total, job.plan.chunk_alignment())?;
+    let slots = total.div_ceil(slot_bytes).clamp(1, SLOTS);
+    let mut stager = Stager::new(slots, slot_bytes, &mut Heap).map_err(no_room)?;
     let checker = match check {
         true => Some(Checker::new(job.reference()?, elements.clone(), Arc::clone(&pool))),
         false => None,
     };
     let stage = Stage::begin(if check { "converting and checking" } else { "converting" }, total as u64);
     let mut sink = Background::new(Delivery { destination, checker, stage, writing: Duration::ZERO })?;
-    let source = Source::Ranges { reader: elements, begin: 0 };
     let settings =
         Settings { executor: &*pool, read_bytes: SLOT_BYTES, wait_limit: PATIENCE, ..Settings::default() };
-    let staged = stager.run(&[Transfer { plan: &job.plan, source }], &mut sink, &settings)?;
+    let staged = stager.run(&transfers, &mut sink, &settings).map_err(no_room)?;
     let Delivery { destination, checker, writing, .. } = sink.finish()?;
     let checking = checker.map(Checker::finish).transpose()?;
     Ok((destination, Times { staged, writing, checking }))
+}
+
+/// Bytes of a slot: as many as there are use for, but fewer where a slot would be made of far more of the source than
+/// it holds, as block floats are. Where every chunk is made of bytes from all over the source nothing is gained by that.
+fn slot_bytes(transfers: &[Transfer<'_>], total: usize, alignment: usize) -> Result<usize> {
+    let largest = SLOT_BYTES.min(total).max(alignment).max(1).next_multiple_of(4096);
+    let mut bytes = largest;
+    while bytes >= SMALLEST.max(alignment) {
+        let windows = Stager::window_bytes(transfers, bytes, SLOT_BYTES)?;
+        if windows[0].saturating_add(windows[1]) <= WINDOWS {
+            return Ok(bytes);
+        }
+        bytes = (bytes / 2).next_multiple_of(4096);
+    }
+    Ok(largest)
+}
+
+/// What memory there is not is the machine's fault, and no wrong argument.
+fn no_room(error: Error) -> Error {
+    match error {
+        Error::Value { what, given, .. } if what == "slot" => {
+            let what = format!("there is no room for {given} beside what the conversion has already");
+            Error::file("memory", ErrorKind::OutOfMemory, what)
+        }
+        error => error,
+    }
 }
 
 /// Takes slots on a thread of its own.
@@ -166,5 +200,46 @@ impl Checker {
             return Err(Error::Unverified { fact: "--check", what }.into());
         }
         Ok(self.time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilewright::family::{Descriptor, Placement, Tensor};
+    use tilewright::{DType, Options, run};
+    use tilewright_files::Source as File;
+
+    /// A checker of 64x96 f32 in tiles, and the right bytes.
+    fn checker() -> (Checker, Vec<u8>) {
+        let tensor = Tensor { shape: vec![64, 96], dtype: DType::F32 };
+        let layout =
+            |text: &str| text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap();
+        let (src, dst) = (layout("memref<64x96xf32>"), layout("ttnn(dtype=bfloat8_b, layout=TILE)"));
+        let source: Vec<u8> = (0..6144).flat_map(|i| (i as f32).to_le_bytes()).collect();
+        let right = run::reference(&src, &dst, &Options::default(), &source).unwrap();
+        let elements = Elements::new(Arc::new(File::from_vec("x", source)), vec![0..24576]);
+        let reference = Reference::new(&src, &dst, &Options::default()).unwrap();
+        (Checker::new(reference, elements, Arc::new(Pool::new(2).unwrap())), right)
+    }
+
+    #[test]
+    fn what_differs_is_counted_and_placed() {
+        let (mut checker, mut bytes) = checker();
+        assert_eq!(checker.compare(0, &bytes[..2176]), Ok(true));
+        bytes[3000] ^= 1;
+        bytes[5000] ^= 4;
+        assert_eq!(checker.compare(2176, &bytes[2176..]), Ok(false));
+        assert!(matches!(checker.finish(), Err(Failure::Check { differ: 2, first: 3000 })));
+    }
+
+    #[test]
+    fn what_was_not_compared_is_missed() {
+        let (mut whole, bytes) = checker();
+        assert_eq!(whole.compare(0, &bytes), Ok(true));
+        whole.finish().unwrap();
+        let (mut part, bytes) = checker();
+        assert_eq!(part.compare(0, &bytes[..5440]), Ok(true));
+        assert!(matches!(part.finish(), Err(Failure::Error(Error::Unverified { .. }))));
     }
 }

@@ -79,6 +79,9 @@ impl ReadAt for Elements {
 
 impl fmt::Debug for Elements {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Elements").field("parts", &self.parts).field("turned", &self.turned).finish_non_exhaustive()
+        f.debug_struct("Elements")
+            .field("parts", &self.parts)
+            .field("turned", &self.turned)
+            .finish_non_exhaustive()
     }
 }

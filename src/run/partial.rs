@@ -315,12 +315,7 @@ mod tests {
             "memref<100x64xbf16>",
             "ttnn(dtype=bfloat16, layout=TILE, memory=HEIGHT_SHARDED, grid=(2, 2), shard=(32, 64), orientation=COL_MAJOR)",
         ),
-        (
-            &[5, 100],
-            DType::F16,
-            "memref<5x100xf16>",
-            "SpyreTensorLayout((5, 100), torch.float16)",
-        ),
+        (&[5, 100], DType::F16, "memref<5x100xf16>", "SpyreTensorLayout((5, 100), torch.float16)"),
         (&[4, 6], DType::I32, "memref<4x6xi32>", "memref<4x6xi8>"),
         (&[4, 6], DType::Bool, "memref<4x6xi1>", "memref<4x6xf32>"),
         (&[], DType::F32, "memref<f32>", "memref<bf16>"),
@@ -336,7 +331,9 @@ mod tests {
             };
             let (src, dst) = (layout(src), layout(dst));
             let options = Options::default().with_saturate(true);
-            let one = |i: u64| (i.wrapping_mul(0x9E37_79B9) >> 13) as u8 & if dtype == DType::Bool { 1 } else { 0x7b };
+            let one = |i: u64| {
+                (i.wrapping_mul(0x9E37_79B9) >> 13) as u8 & if dtype == DType::Bool { 1 } else { 0x7b }
+            };
             let source: Vec<u8> = (0..src.total_bytes()).map(one).collect();
             let whole = reference(&src, &dst, &options, &source).unwrap();
             let parts = Reference::new(&src, &dst, &options).unwrap();
@@ -354,7 +351,10 @@ mod tests {
                 }
                 assert_eq!(elements, parts.elements(), "{dst:?}");
             }
-            assert_eq!(Plan::compile(&src, &dst, &options).unwrap().source_bytes() as u64, parts.source_bytes());
+            assert_eq!(
+                Plan::compile(&src, &dst, &options).unwrap().source_bytes() as u64,
+                parts.source_bytes()
+            );
         }
     }
 
@@ -363,9 +363,12 @@ mod tests {
         let tensor = Tensor { shape: vec![8, 6], dtype: DType::F32 };
         let mesh = "MeshMapperConfig([Replicate(), Shard(0)], mesh_shape=(2, 4))".parse().unwrap();
         let place = Placement { mesh: Some(&mesh), ..Placement::default() };
-        let layout = |text: &str, place: &Placement<'_>| text.parse::<Descriptor>().unwrap().layout(&tensor, place);
-        let (src, dst) =
-            (layout("memref<8x6xf32>", &Placement::default()).unwrap(), layout("memref<2x6xf32>", &place).unwrap());
+        let layout =
+            |text: &str, place: &Placement<'_>| text.parse::<Descriptor>().unwrap().layout(&tensor, place);
+        let (src, dst) = (
+            layout("memref<8x6xf32>", &Placement::default()).unwrap(),
+            layout("memref<2x6xf32>", &place).unwrap(),
+        );
         let source: Vec<u8> = (0..192).collect();
         let parts = Reference::new(&src, &dst, &Options::default()).unwrap();
         let mut read = |at: u64, into: &mut [u8]| {
