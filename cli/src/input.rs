@@ -127,7 +127,8 @@ fn from_source(kind: &str, source: Source<'static>, said: Said, args: &ConvertAr
 
 fn npy_elements(of: Arc<dyn ReadAt + Send>, found: &npy::Described) -> Result<Elements> {
     let Tensor { shape, dtype } = &found.tensor;
-    let elements = Elements::new(of, vec![found.data..found.data + byte_len(shape, *dtype)?]);
+    let all = found.data..found.data + byte_len(shape, *dtype)?;
+    let elements = Elements::new(of, vec![all]);
     Ok(if found.big_endian { elements.big_endian(dtype.size()) } else { elements })
 }
 
@@ -150,7 +151,8 @@ fn from_stdin(said: Said, args: &ConvertArgs, again: bool) -> Result<Input> {
     let (name, pipe) = ("stdin".to_owned(), Arc::new(pipe));
     let of = Arc::clone(&pipe) as Arc<dyn ReadAt + Send>;
     if !is_npy {
-        let elements = Elements::new(of, vec![0..pipe.size()]);
+        let all = 0..pipe.size();
+        let elements = Elements::new(of, vec![all]);
         let (tensor, order) = (said.raw(&name, args)?, Order::RowMajor);
         return Ok(Input { name, tensor, order, stored: None, elements, pipe: Some(pipe) });
     }

@@ -218,7 +218,8 @@ mod tests {
         let (src, dst) = (layout("memref<64x96xf32>"), layout("ttnn(dtype=bfloat8_b, layout=TILE)"));
         let source: Vec<u8> = (0..6144).flat_map(|i| (i as f32).to_le_bytes()).collect();
         let right = run::reference(&src, &dst, &Options::default(), &source).unwrap();
-        let elements = Elements::new(Arc::new(File::from_vec("x", source)), vec![0..24576]);
+        let all = 0..24576;
+        let elements = Elements::new(Arc::new(File::from_vec("x", source)), vec![all]);
         let reference = Reference::new(&src, &dst, &Options::default()).unwrap();
         (Checker::new(reference, elements, Arc::new(Pool::new(2).unwrap())), right)
     }
