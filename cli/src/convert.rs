@@ -74,7 +74,8 @@ fn convert(
     }
     let threads = threads(args.threads);
     let destination = Destination::begin(out, &job, &input.tensor)?;
-    let (destination, mut times) = transfer::run(&job, &input.elements, destination, threads, check)?;
+    let (destination, mut times) =
+        transfer::run(&job, (&input.elements, input.again), destination, threads, check)?;
     if let Some(pipe) = &input.pipe {
         pipe.check_end(job.plan.source_bytes() as u64)?;
     }

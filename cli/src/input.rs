@@ -26,6 +26,8 @@ pub(crate) struct Input {
     /// How they lie, where the file says it.
     pub(crate) stored: Option<Layout>,
     pub(crate) elements: Elements,
+    /// Whether they can be read more than once.
+    pub(crate) again: bool,
     /// stdin, of which the elements are all there is.
     pub(crate) pipe: Option<Arc<Pipe>>,
 }
@@ -101,6 +103,7 @@ fn from_source(kind: &str, source: Source<'static>, said: Said, args: &ConvertAr
         order,
         stored,
         elements,
+        again: true,
         pipe: None,
     };
     let input = match kind {
@@ -154,12 +157,13 @@ fn from_stdin(said: Said, args: &ConvertArgs, again: bool) -> Result<Input> {
         let all = 0..pipe.size();
         let elements = Elements::new(of, vec![all]);
         let (tensor, order) = (said.raw(&name, args)?, Order::RowMajor);
-        return Ok(Input { name, tensor, order, stored: None, elements, pipe: Some(pipe) });
+        return Ok(Input { name, tensor, order, stored: None, elements, again: false, pipe: Some(pipe) });
     }
     let found = npy::describe(&name, &head, said.dtype)?;
     said.check(&name, &found.tensor, args)?;
     let elements = npy_elements(of, &found)?;
-    Ok(Input { name, tensor: found.tensor, order: found.order, stored: None, elements, pipe: None })
+    let (tensor, order) = (found.tensor, found.order);
+    Ok(Input { name, tensor, order, stored: None, elements, again: false, pipe: None })
 }
 
 /// A ramp with a few values that conversions treat in a special way.
@@ -188,6 +192,7 @@ pub(crate) fn built_in(args: &ConvertArgs) -> Result<Input> {
         stored: None,
         elements: Elements::new(Arc::new(Source::from_vec(&name, bytes)), vec![all]),
         name,
+        again: true,
         pipe: None,
     })
 }

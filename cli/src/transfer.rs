@@ -44,40 +44,67 @@ pub(crate) struct Times {
 
 /// Converts all elements, on so many threads; with `check` every byte is compared with the scalar reference. What comes
 /// out still has to be committed.
+///
+/// The source is read once, unless there is no memory for what that takes, and it can be read again.
 pub(crate) fn run(
     job: &Job,
-    elements: &Elements,
+    (elements, again): (&Elements, bool),
     destination: Destination,
     threads: usize,
     check: bool,
 ) -> Result<(Destination, Times)> {
-    let total = job.plan.destination_bytes();
     let pool = Arc::new(Pool::new(threads)?);
-    let transfers = [Transfer { plan: &job.plan, source: Source::Ranges { reader: elements, begin: 0 } }];
-    let slot_bytes = slot_bytes(&transfers, total, job.plan.chunk_alignment())?;
-    let slots = total.div_ceil(slot_bytes).clamp(1, SLOTS);
-    let mut stager = Stager::new(slots, slot_bytes, &mut Heap).map_err(no_room)?;
     let checker = match check {
         true => Some(Checker::new(job.reference()?, elements.clone(), Arc::clone(&pool))),
         false => None,
     };
-    let stage = Stage::begin(if check { "converting and checking" } else { "converting" }, total as u64);
+    let stage = Stage::begin(
+        if check { "converting and checking" } else { "converting" },
+        job.plan.destination_bytes() as u64,
+    );
     let mut sink = Background::new(Delivery { destination, checker, stage, writing: Duration::ZERO })?;
-    let settings =
-        Settings { executor: &*pool, read_bytes: SLOT_BYTES, wait_limit: PATIENCE, ..Settings::default() };
-    let staged = stager.run(&transfers, &mut sink, &settings).map_err(no_room)?;
+    let staged = match staged(job, elements, &mut sink, &pool, false) {
+        // Nothing has been read or written by then.
+        Err(error) if again && is_no_room(&error) => staged(job, elements, &mut sink, &pool, true),
+        other => other,
+    };
+    let staged = staged.map_err(no_room)?;
     let Delivery { destination, checker, writing, .. } = sink.finish()?;
     let checking = checker.map(Checker::finish).transpose()?;
     Ok((destination, Times { staged, writing, checking }))
 }
 
+/// Makes everything through a ring of its own.
+fn staged(
+    job: &Job,
+    elements: &Elements,
+    sink: &mut Background<Delivery>,
+    pool: &Pool,
+    reread: bool,
+) -> LibraryResult<Report> {
+    let transfers = [Transfer { plan: &job.plan, source: Source::Ranges { reader: elements, begin: 0 } }];
+    let slot_bytes = slot_bytes(&transfers, reread)?;
+    let slots = job.plan.destination_bytes().div_ceil(slot_bytes).clamp(1, SLOTS);
+    let settings = Settings {
+        executor: pool,
+        read_bytes: SLOT_BYTES,
+        reread,
+        wait_limit: PATIENCE,
+        ..Settings::default()
+    };
+    Stager::new(slots, slot_bytes, &mut Heap)?.run(&transfers, sink, &settings)
+}
+
 /// Bytes of a slot: as many as there are use for, but fewer where a slot would be made of far more of the source than
 /// it holds, as block floats are. Where every chunk is made of bytes from all over the source nothing is gained by that.
-fn slot_bytes(transfers: &[Transfer<'_>], total: usize, alignment: usize) -> Result<usize> {
-    let largest = SLOT_BYTES.min(total).max(alignment).max(1).next_multiple_of(4096);
+fn slot_bytes(transfers: &[Transfer<'_>; 1], reread: bool) -> LibraryResult<usize> {
+    let plan = transfers[0].plan;
+    let alignment = plan.chunk_alignment();
+    let largest = SLOT_BYTES.min(plan.destination_bytes()).max(alignment).max(1).next_multiple_of(4096);
+    let window_bytes = if reread { Stager::reread_window_bytes } else { Stager::window_bytes };
     let mut bytes = largest;
     while bytes >= SMALLEST.max(alignment) {
-        let windows = Stager::window_bytes(transfers, bytes, SLOT_BYTES)?;
+        let windows = window_bytes(transfers, bytes, SLOT_BYTES)?;
         if windows[0].saturating_add(windows[1]) <= WINDOWS {
             return Ok(bytes);
         }
@@ -86,10 +113,15 @@ fn slot_bytes(transfers: &[Transfer<'_>], total: usize, alignment: usize) -> Res
     Ok(largest)
 }
 
+/// Whether a ring or its windows did not fit into memory.
+fn is_no_room(error: &Error) -> bool {
+    matches!(error, Error::Value { what, .. } if what == "slot")
+}
+
 /// What memory there is not is the machine's fault, and no wrong argument.
 fn no_room(error: Error) -> Error {
     match error {
-        Error::Value { what, given, .. } if what == "slot" => {
+        Error::Value { ref given, .. } if is_no_room(&error) => {
             let what = format!("there is no room for {given} beside what the conversion has already");
             Error::file("memory", ErrorKind::OutOfMemory, what)
         }

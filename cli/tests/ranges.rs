@@ -180,6 +180,10 @@ fn converts_within(rows: u64, limit: u64, more: &[&str]) {
     let (done, message) = limited(&[&["y.tensorbin", "--to", &array, "--out", "z.bin"][..], more].concat());
     assert!(done, "{message}");
     assert_eq!(fs::metadata(path.join("z.bin")).unwrap().len(), bytes);
+    // Each device gets an eighth of every row, so that the source is read several times.
+    let mesh = "ShardTensorToMesh(mesh_shape=(1, 8), dim=1)";
+    let (done, message) = limited(&[&there[..5], &["--mesh", mesh, "--out", "m.bin"]].concat());
+    assert!(done, "{message}");
     // The limit is one: with less than its slots the program says so.
     let (done, message) = {
         let mut shell = Command::new("sh");
