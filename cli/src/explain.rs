@@ -125,8 +125,14 @@ fn steps(job: &Job) -> Result<Vec<Row>> {
         let because = if tiles > 0 { format!("{tiles} tiles in a shard") } else { String::new() };
         row("tile", Some(format!("{} x {}", tile.rows, tile.cols)), &because);
     }
-    row("shard shape", list(&geometry.shard_shape), "padded to whole tiles, where there are tiles");
-    row("physical shape", list(&geometry.physical_shape), "all shards together, padding included");
+    let padded = if geometry.tile.is_some() { "padded to whole tiles" } else { "" };
+    row("shard shape", list(&geometry.shard_shape), padded);
+    let padded = match (geometry.grid.is_empty(), layout.padding_elements()) {
+        (false, _) => "all shards together, padding included",
+        (true, 1..) => "padding included",
+        (true, 0) => "",
+    };
+    row("physical shape", list(&geometry.physical_shape), padded);
     row("device size", geometry.device_size.as_ref().map(|v| format!("{v:?}")), "elements, sticks innermost");
     row(
         "stride map",

@@ -38,7 +38,7 @@ const EXAMPLES: [(&str, &str); 14] = [
 ];
 
 const STATUSES: &str = "Exit status: 0 done; 1 something could not be read or written, or a check found a difference; \
-    2 a wrong argument, text or file. After 1 and 2 no result has been written.";
+    2 a wrong argument, text or file. After 1 and 2 no file has been written.";
 
 /// The command line, with an example for each command.
 pub(crate) fn command() -> Command {

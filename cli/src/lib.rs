@@ -1,7 +1,7 @@
 //! The command line: one module for each command, and what they share.
 //!
 //! Results go to stdout, everything else to stderr. The exit status is 0, 1 for an I/O failure or a failed check, or 2
-//! for bad input; then nothing has been written.
+//! for bad input; then no file has been written.
 #![forbid(unsafe_code)]
 
 mod arguments;

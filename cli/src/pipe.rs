@@ -100,7 +100,7 @@ impl State {
     }
 
     fn skip(&mut self, mut bytes: u64) -> Result<()> {
-        let mut dropped = vec![0; SKIPPED.min(bytes as usize)];
+        let mut dropped = vec![0; bytes.min(SKIPPED as u64) as usize];
         while bytes > 0 {
             let n = bytes.min(dropped.len() as u64);
             self.fill(&mut dropped[..n as usize])?;

@@ -228,8 +228,9 @@ impl Checker {
         }
         let needed = self.reference.elements();
         if elements != needed {
-            let what = format!("{elements} elements found by the reference in the result, {needed} needed");
-            return Err(Error::Unverified { fact: "--check", what }.into());
+            let what =
+                format!("defect: the scalar reference found {elements} elements, {needed} were needed");
+            return Err(Failure::Differ(what));
         }
         Ok(self.time)
     }
@@ -273,6 +274,6 @@ mod tests {
         whole.finish().unwrap();
         let (mut part, bytes) = checker();
         assert_eq!(part.compare(0, &bytes[..5440]), Ok(true));
-        assert!(matches!(part.finish(), Err(Failure::Error(Error::Unverified { .. }))));
+        assert!(matches!(part.finish(), Err(Failure::Differ(_))));
     }
 }
