@@ -9,7 +9,8 @@ use kernels::Number;
 use super::reference::element;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
-use crate::layout::index::unravel;
+use crate::layout::axis::Addr;
+use crate::layout::index::{ravel, unravel};
 use crate::layout::inverse::Inverse;
 use crate::plan::{Endpoint, Op, Options, fill};
 
@@ -139,9 +140,16 @@ fn digits(layout: &Layout) -> Vec<Digit> {
 struct Walk<'a> {
     of: &'a Reference,
     pages: Pages<'a>,
+    /// Where the cell that was found last begins, and how far its copy lies from the first.
+    at: i64,
+    copy: i64,
     cells: Vec<i64>,
-    /// For each axis the cell that was looked for last, and the coordinate found.
-    found: Vec<(i64, Option<u64>)>,
+    /// How many cells follow it along the last digit.
+    left: i64,
+    /// For each axis the cell that was looked for last, the coordinate found, and its address.
+    found: Vec<(i64, Option<u64>, Addr)>,
+    /// For each axis of the source the coordinate that was asked for last, and its address.
+    asked: Vec<(u64, Addr)>,
     index: Vec<u64>,
     tile: Vec<f32>,
 }
@@ -152,8 +160,12 @@ impl<'a> Walk<'a> {
         Walk {
             of,
             pages: Pages { read, size, kept: vec![(u64::MAX, Vec::new()); 1 << PAGES] },
+            at: 0,
+            copy: 0,
+            left: 0,
             cells: vec![0; of.dst.axes.len()],
-            found: vec![(i64::MIN, None); of.dst.axes.len()],
+            found: vec![(i64::MIN, None, [0; 3]); of.dst.axes.len()],
+            asked: vec![(u64::MAX, [0; 3]); of.src.axes.len()],
             index: vec![0; of.dst.shape().len()],
             tile: vec![0.0; if of.to.codec.is_some() { of.slots.len() } else { 0 }],
         }
@@ -198,20 +210,37 @@ impl<'a> Walk<'a> {
     /// Finds the cells that begin at a byte counted from the first cell; how far the copy they belong to lies from the
     /// first. None where no cell begins.
     fn find(&mut self, linear: i64) -> Option<i64> {
-        self.cells.fill(0);
-        let (mut rest, mut copy) = (linear, 0);
-        if rest < 0 || self.of.dst.elements() == 0 {
+        let of = self.of;
+        if linear < 0 || of.dst.elements() == 0 {
             return None;
         }
-        for digit in &self.of.digits {
+        // The next cell of a row is found without a division.
+        if let Some(last) = of.digits.last().filter(|last| self.left > 0 && linear == self.at + last.step) {
+            self.step(last, 1);
+            (self.at, self.left) = (linear, self.left - 1);
+            return Some(self.copy);
+        }
+        self.cells.fill(0);
+        (self.at, self.copy, self.left) = (linear, 0, 0);
+        let (mut rest, mut left) = (linear, 0);
+        for digit in &of.digits {
             let value = (rest / digit.step).min(digit.n - 1);
             rest -= value * digit.step;
-            match digit.axis {
-                Some(axis) => self.cells[axis] += value * digit.weight,
-                None => copy += value * digit.step,
-            }
+            left = digit.n - 1 - value;
+            self.step(digit, value);
         }
-        (rest == 0).then_some(copy)
+        if rest != 0 {
+            return None;
+        }
+        self.left = left;
+        Some(self.copy)
+    }
+
+    fn step(&mut self, digit: &Digit, times: i64) {
+        match digit.axis {
+            Some(axis) => self.cells[axis] += times * digit.weight,
+            None => self.copy += times * digit.step,
+        }
     }
 
     /// Finds the index of the element at a slot of the cells; whether there is one.
@@ -219,28 +248,46 @@ impl<'a> Walk<'a> {
         let dst = &self.of.dst;
         for (a, axis) in dst.axes.iter().enumerate() {
             let cell = self.cells[a] + self.of.slots[slot][a] - axis.first;
-            if self.found[a].0 != cell {
-                self.found[a] = (cell, self.of.inverses[a].coordinate(cell));
+            let (known, found, address) = &mut self.found[a];
+            if *known != cell {
+                (*known, *found) = (cell, self.of.inverses[a].coordinate(cell));
+                if let Some(u) = *found {
+                    unravel(u, &axis.dims, dst.shape(), &mut self.index);
+                    *address = sum(axis.start, axis.addresses.eval(u));
+                }
             }
-            let Some(u) = self.found[a].1 else { return false };
-            unravel(u, &axis.dims, dst.shape(), &mut self.index);
+            if found.is_none() {
+                return false;
+            }
         }
         true
     }
 
     /// Whether the layout, asked forward, has the element that was found at a byte of all units and a slot.
     fn lies_at(&self, place: i64, slot: i64) -> bool {
-        let address = self.of.dst.address(&self.index);
-        self.of.dst.linear(address) == place && address[2] == slot
+        let dst = &self.of.dst;
+        let address = self.found.iter().fold([0, dst.offset, 0], |at, axis| sum(at, axis.2));
+        dst.linear(address) == place && address[2] == slot
     }
 
     /// The bits of the element that was found.
     fn value(&mut self) -> Result<u64> {
         let (src, from) = (&self.of.src, &self.of.from);
-        let address = src.address(&self.index);
+        let mut address = [0, src.offset, 0];
+        for (axis, asked) in src.axes.iter().zip(&mut self.asked) {
+            let u = ravel(&self.index, &axis.dims, src.shape());
+            if asked.0 != u {
+                *asked = (u, sum(axis.start, axis.addresses.eval(u)));
+            }
+            address = sum(address, asked.1);
+        }
         let bytes = self.pages.bytes(src.byte(address), from.block_bytes, from.codec.is_some())?;
         Ok(element(from, bytes, 0, address[2] as usize))
     }
+}
+
+fn sum(a: Addr, b: Addr) -> Addr {
+    std::array::from_fn(|k| a[k] + b[k])
 }
 
 /// Pieces of the source that were read, each in the one place that its first byte says.
