@@ -1,7 +1,5 @@
 //! Everything that the command line asks of the library, in one place.
 
-use std::num::NonZeroUsize;
-
 use kernels::Isa;
 use tilewright::family::Descriptor;
 use tilewright::family::host::strided::Memref;
@@ -179,21 +177,23 @@ impl Job {
         }
     }
 
-    /// Converts; the slices have the lengths of all buffers of the two layouts.
-    pub(crate) fn execute(&self, source: &[u8], destination: &mut [u8], threads: NonZeroUsize) -> Result<()> {
-        let pool = run::Pool::new(threads.get())?;
-        Ok(self.plan.execute_on(&pool, source, destination)?)
+    /// The same conversion by the scalar reference, which never sees the plan.
+    pub(crate) fn reference(&self) -> Result<run::Reference> {
+        Ok(run::Reference::new(&self.source, &self.layout, self.plan.options())?)
     }
 
-    /// The same by the scalar reference, which never sees the plan.
-    pub(crate) fn reference(&self, source: &[u8]) -> Result<Vec<u8>> {
-        Ok(run::reference(&self.source, &self.layout, self.plan.options(), source)?)
-    }
-
-    /// An error unless `source` has the length of the source layout.
-    pub(crate) fn check_source(&self, source: &[u8]) -> Result<()> {
-        let (given, needed) = (source.len() as u64, self.source.total_bytes());
+    /// An error unless the source layout has so many bytes.
+    pub(crate) fn check_source(&self, given: u64) -> Result<()> {
+        let needed = self.source.total_bytes();
         if given == needed { Ok(()) } else { Err(Error::Length { what: "the input", given, needed }.into()) }
+    }
+
+    /// How many buffers the result has, and how large they are.
+    pub(crate) fn buffers(&self) -> String {
+        match self.layout.buffers() {
+            1 => "1 buffer".to_owned(),
+            n => format!("{n} buffers of {} bytes", self.layout.buffer_bytes()),
+        }
     }
 
     /// The plan's nests, one line each.
