@@ -96,4 +96,3 @@ pub(crate) fn elements_blake3(array: &dyn Array) -> Result<String> {
     }
     Ok(hasher.finalize().to_hex().to_string())
 }
-

@@ -6,6 +6,7 @@
 
 mod elements;
 mod files;
+mod rate;
 mod ring;
 
 use std::collections::{HashMap, HashSet};
@@ -296,4 +297,3 @@ fn sweep(directory: &Path) -> Result<()> {
     }
     Ok(())
 }
-
