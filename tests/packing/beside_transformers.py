@@ -22,6 +22,15 @@ from pathlib import Path
 import make_checkpoint
 import speed
 
+RULES = """
+[[rule]]
+name = "*"
+skip = true
+[[rule]]
+name = "*.experts.{gate_up,down}_proj"
+dtype = "bfloat8_b"
+transpose = true
+"""
 CONVERT = """
 import glob, sys
 import torch
@@ -46,7 +55,7 @@ print(elements)
 def main(given, room):
     model, rules = room / "model", room / "rules.toml"
     total = make_checkpoint.make(model, "gpt-oss", given.gigabytes)
-    rules.write_text(speed.RULES["gpt-oss"] + '[[rule]]\nname = "*{q_proj.weight,_bias}"\nskip = true\n')
+    rules.write_text(RULES)
     for path in model.glob("*.safetensors"):
         path.read_bytes()
     print(f"{total / 1e9:.2f} GB of codes, scales and attention; {given.threads} threads")
@@ -64,7 +73,8 @@ def main(given, room):
     }
     for name, command in commands.items():
         seconds, peak, _ = speed.pack(command, unlimited)
-        print(f"| {name} | {seconds:.2f} | {total / seconds / 1e9:.2f} | {peak:.0f} |", flush=True)
+        rate = "" if "alone" in name else f"{total / seconds / 1e9:.2f}"
+        print(f"| {name} | {seconds:.2f} | {rate} | {peak:.0f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ use tilewright::{Error, Result};
 use tilewright_files::Output;
 
 use super::elements::Elements;
-use super::{Event, Listener};
+use super::event::{Event, Listener};
 use crate::job::Conversion;
 use crate::manifest::{Journal, Record};
 use crate::model::ModelFile;

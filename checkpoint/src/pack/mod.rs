@@ -5,6 +5,7 @@
 //! that are written. None of it holds more than [`Packing::prepare`] was allowed, whatever the size of the model.
 
 mod elements;
+mod event;
 mod files;
 mod rate;
 mod ring;
@@ -28,31 +29,10 @@ use crate::model::{Entry, Model, ModelFile};
 use crate::rules::Rules;
 
 pub(crate) use self::elements::elements_blake3;
+pub use self::event::{Event, Listener};
 
 /// How long to wait for a disk to take what one slot holds, or to store a file for good.
 const PATIENCE: Duration = Duration::from_secs(3600);
-
-/// What happens while files are made.
-#[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
-pub enum Event<'a> {
-    /// Packing begins: so many files of so many bytes are to be made, and so many are there already.
-    Begin {
-        /// Files to be made.
-        files: u64,
-        /// Bytes of them.
-        bytes: u64,
-        /// Files that are there and are what would be made.
-        kept: u64,
-    },
-    /// So many bytes more have been written.
-    Wrote(u64),
-    /// A file is complete.
-    Made(&'a Record),
-}
-
-/// Who is told.
-pub type Listener = Arc<dyn Fn(Event<'_>) + Send + Sync>;
 
 /// How packing is done. None of it changes bytes.
 #[derive(Clone)]
