@@ -181,8 +181,8 @@ impl Store {
     /// # Errors
     /// That of the file that could not be stored.
     fn add(&self, file: Written) -> Result<()> {
-        match self.written.as_ref().map(|written| written.send(file)) {
-            Some(Ok(())) => Ok(()),
+        match &self.written {
+            Some(written) if written.send(file).is_ok() => Ok(()),
             _ => Err(self.error()),
         }
     }
