@@ -95,6 +95,18 @@ pub(crate) struct PackArgs {
     /// Of tensors on a mesh, only the shards of these devices, counted row-major, e.g. 0-3
     #[arg(long, value_name = "A-B", value_parser = devices)]
     pub(crate) only_devices: Option<(u64, u64)>,
+    /// How block floats are rounded
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) rounding: Rounding,
+    /// Let bfloat8_b and bfloat4_b take the lower exponent where that errs less
+    #[arg(long)]
+    pub(crate) search: bool,
+    /// How SEN169_FP16 is encoded
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) codec: Codec,
+    /// Put the nearest integer where one does not fit, instead of refusing it
+    #[arg(long)]
+    pub(crate) saturate: bool,
     /// Which share of the files this process makes, from 0
     #[arg(long, value_name = "R", requires = "world")]
     pub(crate) rank: Option<u64>,

@@ -139,13 +139,11 @@ pub(crate) struct Job {
     order: Option<Order>,
 }
 
-impl Job {
-    /// Compiles the conversion.
-    pub(crate) fn prepare(texts: Texts, choices: &Choices) -> Result<Job> {
-        let source = texts.source(choices.order)?;
-        let layout = texts.target(choices.pad_value)?;
-        let NumberArgs { rounding, search, compat_unpack, codec, saturate } = choices.numbers;
-        let options = Options::default()
+impl NumberArgs {
+    /// What they mean to the library.
+    pub(crate) fn options(self) -> Options {
+        let NumberArgs { rounding, search, compat_unpack, codec, saturate } = self;
+        Options::default()
             .with_rounding(match rounding {
                 Rounding::Host => kernels::Rounding::Host,
                 Rounding::Device => kernels::Rounding::Device,
@@ -163,7 +161,15 @@ impl Job {
                 Codec::Nearest => Sen169::Nearest,
                 Codec::Deeptools => Sen169::Deeptools,
             })
-            .with_isa(choices.isa);
+    }
+}
+
+impl Job {
+    /// Compiles the conversion.
+    pub(crate) fn prepare(texts: Texts, choices: &Choices) -> Result<Job> {
+        let source = texts.source(choices.order)?;
+        let layout = texts.target(choices.pad_value)?;
+        let options = choices.numbers.options().with_isa(choices.isa);
         let plan = Plan::compile(&source, &layout, &options)?;
         let order = texts.order();
         Ok(Job { texts, layout, plan, source, order })

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
 
 use crate::error::{Error, Result};
@@ -15,6 +16,10 @@ pub trait ReadAt: Sync {
     fn alignment(&self) -> usize {
         1
     }
+
+    /// Says that a range will be read soon, so that the system can fetch it while others are read. By default nothing
+    /// is done with it.
+    fn will_read(&self, _range: Range<u64>) {}
 
     /// Fills `into` with the bytes from `at` on. Where [`ReadAt::alignment`] is more than 1 the last read may ask for
     /// bytes behind the end, which are left as they are.
