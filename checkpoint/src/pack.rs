@@ -25,7 +25,7 @@ use crate::model::{Entry, Model, ModelFile};
 use crate::rules::Rules;
 
 /// Slots of the ring: one is filled while another is written, and the third evens out what takes longer now and then.
-const SLOTS: usize = 3;
+pub(crate) const SLOTS: usize = 3;
 
 /// The largest slots and windows, in bytes: larger ones are no faster.
 const LARGE: usize = 32 << 20;
@@ -74,6 +74,8 @@ pub struct Run {
     pub resume: bool,
     /// Who is told what happens, on another thread.
     pub listener: Listener,
+    /// Ends the run early, as a kill would: what is complete stays for [`Run::resume`].
+    pub cancel: Arc<Cancel>,
 }
 
 /// What packing did.
@@ -103,11 +105,11 @@ pub struct Packing<'a> {
 
 /// Sizes within a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Ring {
-    slot_bytes: usize,
-    read_bytes: usize,
+pub(crate) struct Ring {
+    pub(crate) slot_bytes: usize,
+    pub(crate) read_bytes: usize,
     /// The most bytes that both windows may take.
-    window_limit: u64,
+    pub(crate) window_limit: u64,
 }
 
 impl<'a> Packing<'a> {
@@ -255,22 +257,21 @@ impl<'a> Packing<'a> {
         summary.bytes = work.iter().map(|w| w.record.bytes).sum();
         (how.listener)(Event::Begin { files: summary.made, bytes: summary.bytes, kept: summary.kept });
         let mut files = Files::new(Arc::clone(&work), journal, Arc::clone(&how.listener));
-        for batch in self.ring.batches(&work)? {
-            let transfers: Vec<Transfer<'_>> = work[batch.clone()].iter().map(Work::transfer).collect();
+        let transfers: Vec<Transfer<'_>> = work.iter().map(Work::transfer).collect();
+        for batch in self.ring.batches(&transfers)? {
             // A ring of its own, so that windows of one batch are gone when another's are made.
             let mut stager = Stager::new(SLOTS, self.ring.slot_bytes, &mut Heap)?;
             files.first = batch.start;
             let mut sink = Background::new(files)?;
-            let cancel = Cancel::default();
             let settings = Settings {
                 executor: &*pool,
                 read_bytes: self.ring.read_bytes,
                 window_limit: usize::try_from(self.ring.window_limit).unwrap_or(usize::MAX),
                 wait_limit: PATIENCE,
-                cancel: Some(&cancel),
+                cancel: Some(&how.cancel),
                 ..Settings::default()
             };
-            summary.read += stager.run(&transfers, &mut sink, &settings)?.bytes_read;
+            summary.read += stager.run(&transfers[batch.clone()], &mut sink, &settings)?.bytes_read;
             files = sink.finish()?;
             files.complete_until(batch.end)?;
         }
@@ -319,7 +320,7 @@ fn sweep(directory: &Path) -> Result<()> {
 
 impl Ring {
     /// The largest slots with which every job fits into `memory` bytes.
-    fn fitting(jobs: &[Job], memory: u64) -> Result<Ring> {
+    pub(crate) fn fitting(jobs: &[Job], memory: u64) -> Result<Ring> {
         let mut of_each: HashMap<*const Conversion, &Job> = HashMap::new();
         for job in jobs {
             of_each.entry(Arc::as_ptr(&job.conversion)).or_insert(job);
@@ -367,12 +368,12 @@ impl Ring {
 
     /// Runs of jobs that go through the ring together, in order: as many as windows have room for. What needs large
     /// windows may have to go alone, as windows of jobs that follow one another are there at the same time.
-    fn batches(&self, work: &[Work]) -> Result<Vec<Range<usize>>> {
+    pub(crate) fn batches(&self, transfers: &[Transfer<'_>]) -> Result<Vec<Range<usize>>> {
         let (mut batches, mut left) = (Vec::new(), Vec::new());
-        left.push(0..work.len());
+        left.push(0..transfers.len());
         while let Some(batch) = left.pop() {
-            let transfers: Vec<Transfer<'_>> = work[batch.clone()].iter().map(Work::transfer).collect();
-            let [a, b] = Stager::window_bytes(&transfers, self.slot_bytes, self.read_bytes)?;
+            let together = &transfers[batch.clone()];
+            let [a, b] = Stager::window_bytes(together, self.slot_bytes, self.read_bytes)?;
             if batch.len() <= 1 || a as u64 + b as u64 <= self.window_limit {
                 batches.push(batch);
                 continue;
@@ -401,7 +402,7 @@ impl Work {
 }
 
 /// An array as the stager reads it: decoded in pieces, and hashed on the way.
-struct Elements {
+pub(crate) struct Elements {
     array: Arc<dyn Array>,
     /// Who decodes; the thread that reads without.
     pool: Option<Arc<Pool>>,
@@ -417,7 +418,7 @@ struct Hashed {
 }
 
 impl Elements {
-    fn new(array: Arc<dyn Array>, pool: Option<Arc<Pool>>) -> Result<Elements> {
+    pub(crate) fn new(array: Arc<dyn Array>, pool: Option<Arc<Pool>>) -> Result<Elements> {
         let tensor = array.tensor();
         let bytes = tilewright_files::byte_len(&tensor.shape, tensor.dtype)?;
         Ok(Elements { array, pool, bytes, hashed: Mutex::default() })

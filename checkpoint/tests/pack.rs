@@ -98,7 +98,7 @@ mesh = "ShardTensorToMesh(mesh_shape=(1, 4), dim=1)"
 "#;
 
 fn run(threads: usize, resume: bool) -> Run {
-    Run { threads, resume, listener: Arc::new(|_| ()) }
+    Run { threads, resume, listener: Arc::new(|_| ()), cancel: Arc::default() }
 }
 
 fn pack(model: &Path, rules: &str, to: &Path, memory: u64, run: &Run) -> tilewright::Result<Summary> {
@@ -339,7 +339,7 @@ fn a_source_that_changes_meanwhile_is_noticed() {
             file.set_len(fs::metadata(&path).unwrap().len() + 1).unwrap();
         }
     });
-    let run = Run { threads: 1, resume: false, listener };
+    let run = Run { threads: 1, resume: false, listener, cancel: Arc::default() };
     let error = pack(&model, RULES, &out, 64 * MIB, &run).unwrap_err();
     assert!(error.to_string().contains("changed"), "{error}");
     assert_eq!(files.load(Ordering::Relaxed), 3);
@@ -362,7 +362,7 @@ fn two_processes_do_not_pack_into_one_directory() {
             count.fetch_add(1, Ordering::Relaxed);
         }
     });
-    pack(&model, RULES, &out, 64 * MIB, &Run { threads: 1, resume: false, listener }).unwrap();
+    pack(&model, RULES, &out, 64 * MIB, &Run { threads: 1, resume: false, listener, cancel: Arc::default() }).unwrap();
     assert_eq!(seen.load(Ordering::Relaxed), 1);
 }
 

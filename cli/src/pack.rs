@@ -46,7 +46,7 @@ pub(crate) fn run(args: &PackArgs, isa: Isa) -> Result<()> {
         None => std::thread::available_parallelism().map_or(1, usize::from),
     };
     let begin = Instant::now();
-    let run = Run { threads, resume: args.resume, listener: listener(args.json) };
+    let run = Run { threads, resume: args.resume, listener: listener(args.json), cancel: Arc::default() };
     let summary = packing.run(out, &run)?;
     drop(run);
     let seconds = begin.elapsed().as_secs_f64();
