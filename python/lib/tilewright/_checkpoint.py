@@ -88,7 +88,7 @@ def pack(
         raise Error(f"rank and world: given {rank} and {world}, needed both or neither")
     share = None if rank is None or world is None else (rank, world)
     to = None if out is None else os.fspath(out)
-    made = _pack(
+    made, size, kept, elements_bytes, seconds, files = _pack(
         os.fspath(model),
         _rules(rules),
         to,
@@ -99,9 +99,8 @@ def pack(
         _threads(threads),
         progress,
     )
-    *numbers, files = made
     listed = (PackedFile(*file[:5], tuple(file[5]), *file[6:]) for file in files)
-    return PackReport(*numbers, tuple(listed))
+    return PackReport(made, size, kept, elements_bytes, seconds, tuple(listed))
 
 
 class Stream:
