@@ -362,7 +362,8 @@ fn two_processes_do_not_pack_into_one_directory() {
             count.fetch_add(1, Ordering::Relaxed);
         }
     });
-    pack(&model, RULES, &out, 64 * MIB, &Run { threads: 1, resume: false, listener, cancel: Arc::default() }).unwrap();
+    pack(&model, RULES, &out, 64 * MIB, &Run { threads: 1, resume: false, listener, cancel: Arc::default() })
+        .unwrap();
     assert_eq!(seen.load(Ordering::Relaxed), 1);
 }
 

@@ -105,7 +105,8 @@ fn a_stream_waits_for_whoever_takes_and_ends_when_dropped() {
     let model = folder.path().join("m.safetensors");
     let names: Vec<String> = (0..40).map(|i| format!("t{i:02}")).collect();
     let bytes = halves(512 * 1024);
-    let tensors: Vec<_> = names.iter().map(|n| (n.as_str(), "F16", &[512, 1024][..], bytes.clone())).collect();
+    let tensors: Vec<_> =
+        names.iter().map(|n| (n.as_str(), "F16", &[512, 1024][..], bytes.clone())).collect();
     safetensors(&model, &tensors);
     let rules = Rules::parse("[[rule]]\nname = \"*\"\nlayout = \"memref<512x1024xf16>\"\n").unwrap();
     let begin =

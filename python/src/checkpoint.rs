@@ -68,7 +68,12 @@ impl Rules {
 
     /// What a tensor becomes: layout, mesh, and whether its last two dimensions change places before; None where it is
     /// left out.
-    fn of(&self, name: &str, shape: Vec<u64>, dtype: &str) -> PyResult<Option<(String, Option<String>, bool)>> {
+    fn of(
+        &self,
+        name: &str,
+        shape: Vec<u64>,
+        dtype: &str,
+    ) -> PyResult<Option<(String, Option<String>, bool)>> {
         let dtype = DType::from_name(dtype).ok_or_else(|| value("dtype", dtype, "an element type"))?;
         let mut tensor = Tensor { shape, dtype };
         let rank = tensor.shape.len();
@@ -252,9 +257,8 @@ impl Stream {
         threads: usize,
     ) -> PyResult<Stream> {
         let rules = &rules.get().0;
-        let begin = || {
-            stream::Stream::begin(Model::open(&model)?, rules, &request(None, devices), memory, threads)
-        };
+        let begin =
+            || stream::Stream::begin(Model::open(&model)?, rules, &request(None, devices), memory, threads);
         let stream = py.detach(begin).map_err(exception)?;
         warn_of(py, stream.jobs())?;
         let jobs = Arc::clone(stream.jobs());
