@@ -85,13 +85,11 @@ impl Executor for Foreign {
             ))
         } else if done != tasks {
             Some(Failure::new(TW_EXECUTOR, format!("executor->run made {done} calls for {tasks} tasks")))
-        } else if let Some(never) = (0..tasks.min(MAX_TASKS)).find(|&i| !shared.has_run(i)) {
-            Some(Failure::new(
-                TW_EXECUTOR,
-                format!("executor->run called another task twice, and not {never}"),
-            ))
         } else {
-            None
+            let never = (0..tasks.min(MAX_TASKS)).find(|&i| !shared.has_run(i));
+            never.map(|never| {
+                Failure::new(TW_EXECUTOR, format!("executor->run called a task twice, and not {never}"))
+            })
         }));
     }
 }

@@ -161,7 +161,11 @@ fn split(jobs: &[Job], memory: u64) -> Result<(Ring, u64)> {
     let sizes: Vec<u64> = jobs.iter().map(wanted_bytes).collect();
     let pair = sizes.windows(2).map(|pair| pair[0] + pair[1]).chain(sizes.iter().copied()).max().unwrap_or(0);
     let rest = memory.saturating_sub(pair);
-    let ring = [RING.min(rest / 2), rest].into_iter().map(|bytes| (Ring::fitting(jobs, bytes), bytes));
+    // Slots of an eighth of the ring: no larger than all tensors together, where that is enough for the windows.
+    let usual = RING.min(rest / 2);
+    let whole = sizes.iter().fold(0_u64, |sum, &bytes| sum.saturating_add(bytes));
+    let sizes = [usual.min(whole.saturating_mul(8)), usual, rest];
+    let ring = sizes.into_iter().map(|bytes| (Ring::fitting(jobs, bytes), bytes));
     let mut refusal = None;
     for (ring, bytes) in ring {
         match ring {

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
 use tilewright::Error;
+use tilewright::stage::Cancel;
 use tilewright_checkpoint::job::{Request, Share, jobs};
 use tilewright_checkpoint::manifest::Manifest;
 use tilewright_checkpoint::model::Model;
@@ -365,6 +366,31 @@ fn two_processes_do_not_pack_into_one_directory() {
     pack(&model, RULES, &out, 64 * MIB, &Run { threads: 1, resume: false, listener, cancel: Arc::default() })
         .unwrap();
     assert_eq!(seen.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn packing_that_is_cancelled_goes_on_where_it_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let (model, out) = (folder.path().join("m.safetensors"), folder.path().join("out"));
+    model_file(&model);
+    pack(&model, RULES, &folder.path().join("whole"), 64 * MIB, &run(2, false)).unwrap();
+    let cancel = Arc::new(Cancel::default());
+    let listener = {
+        let cancel = Arc::clone(&cancel);
+        Arc::new(move |event: Event<'_>| {
+            if matches!(event, Event::Made(_)) {
+                cancel.cancel();
+            }
+        })
+    };
+    // With little memory there are many slots to come when the first file is complete.
+    let cancelled = Run { threads: 1, resume: false, listener, cancel };
+    let error = pack(&model, RULES, &out, 6 * MIB, &cancelled).unwrap_err();
+    assert!(error.to_string().contains("cancelled"), "{error}");
+    assert_eq!(Manifest::read(&out, None).unwrap(), None);
+    let summary = pack(&model, RULES, &out, 64 * MIB, &run(1, true)).unwrap();
+    assert!(summary.kept >= 1 && summary.made >= 1, "{summary:?}");
+    assert!(contents(&out) == contents(&folder.path().join("whole")));
 }
 
 #[test]
