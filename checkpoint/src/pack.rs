@@ -407,7 +407,8 @@ pub(crate) struct Elements {
     /// Who decodes; the thread that reads without.
     pool: Option<Arc<Pool>>,
     bytes: u64,
-    hashed: Mutex<Hashed>,
+    /// None where nobody asks for a hash.
+    hashed: Option<Mutex<Hashed>>,
 }
 
 /// The hash of the elements before `at`, which have been read one after another.
@@ -421,15 +422,20 @@ impl Elements {
     pub(crate) fn new(array: Arc<dyn Array>, pool: Option<Arc<Pool>>) -> Result<Elements> {
         let tensor = array.tensor();
         let bytes = tilewright_files::byte_len(&tensor.shape, tensor.dtype)?;
-        Ok(Elements { array, pool, bytes, hashed: Mutex::default() })
+        Ok(Elements { array, pool, bytes, hashed: Some(Mutex::default()) })
+    }
+
+    /// The same, read faster.
+    pub(crate) fn unhashed(self) -> Elements {
+        Elements { hashed: None, ..self }
     }
 
     /// The hash of all elements; those that were not read in order are read again.
     fn blake3(&self) -> Result<String> {
-        let hashed = self.hashed.lock().unwrap_or_else(PoisonError::into_inner);
-        match hashed.at == self.bytes {
-            true => Ok(hashed.hasher.finalize().to_hex().to_string()),
-            false => elements_blake3(&*self.array),
+        let hashed = self.hashed.as_ref().map(|h| h.lock().unwrap_or_else(PoisonError::into_inner));
+        match hashed.filter(|hashed| hashed.at == self.bytes) {
+            Some(hashed) => Ok(hashed.hasher.finalize().to_hex().to_string()),
+            None => elements_blake3(&*self.array),
         }
     }
 }
@@ -458,7 +464,8 @@ impl ReadAt for Elements {
         for piece in pieces {
             piece.into_inner().unwrap_or_else(PoisonError::into_inner).1?;
         }
-        let mut hashed = self.hashed.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(hashed) = &self.hashed else { return Ok(()) };
+        let mut hashed = hashed.lock().unwrap_or_else(PoisonError::into_inner);
         if hashed.at == at {
             hashed.hasher.update(into);
             hashed.at += into.len() as u64;

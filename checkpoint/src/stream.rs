@@ -64,12 +64,13 @@ impl Stream {
         let jobs = Arc::new(jobs(&model, rules, request)?);
         let (ring, room) = split(&jobs, memory)?;
         let gate = Arc::new(Gate::new(room));
-        let pool = Arc::new(Pool::new(threads)?);
+        // Threads of their own for reading: they wait for disks, while those that convert have work.
+        let (pool, readers) = (Pool::new(threads)?, Arc::new(Pool::new(threads)?));
         let work = {
             let (jobs, gate) = (Arc::clone(&jobs), Arc::clone(&gate));
             move || {
                 let ended = Ended(&gate);
-                let outcome = run(&model, &jobs, ring, &pool, &gate);
+                let outcome = run(&model, &jobs, ring, (&pool, &readers), &gate);
                 gate.state().outcome = Some(outcome);
                 drop(ended);
             }
@@ -183,8 +184,15 @@ fn split(jobs: &[Job], memory: u64) -> Result<(Ring, u64)> {
 }
 
 /// Converts everything, tensor by tensor, through one ring.
-fn run(model: &Model, jobs: &Arc<Vec<Job>>, ring: Ring, pool: &Arc<Pool>, gate: &Arc<Gate>) -> Result<()> {
-    let elements = jobs.iter().map(|job| Elements::new(Arc::clone(&job.array), Some(Arc::clone(pool))));
+fn run(
+    model: &Model,
+    jobs: &Arc<Vec<Job>>,
+    ring: Ring,
+    (pool, readers): (&Pool, &Arc<Pool>),
+    gate: &Arc<Gate>,
+) -> Result<()> {
+    let reader = |job: &Job| Elements::new(Arc::clone(&job.array), Some(Arc::clone(readers)));
+    let elements = jobs.iter().map(|job| reader(job).map(Elements::unhashed));
     let elements: Vec<Elements> = elements.collect::<Result<_>>()?;
     let transfer = |(job, reader)| {
         let (job, reader): (&Job, &Elements) = (job, reader);
@@ -200,7 +208,7 @@ fn run(model: &Model, jobs: &Arc<Vec<Job>>, ring: Ring, pool: &Arc<Pool>, gate: 
         tensors.first = batch.start;
         let mut sink = Background::new(tensors)?;
         let settings = Settings {
-            executor: &**pool,
+            executor: pool,
             read_bytes: ring.read_bytes,
             window_limit: usize::try_from(ring.window_limit).unwrap_or(usize::MAX),
             wait_limit: PATIENCE,
