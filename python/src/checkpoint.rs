@@ -20,13 +20,16 @@ use tilewright_checkpoint::{rules, stream};
 use crate::error::{exception, value};
 use crate::layout::warn;
 use crate::memory::Bytes;
-use crate::plan::{HostArray, host_array};
+use crate::plan::{HostArray, host_array, options};
 
 /// How often a call that waits looks whether it was interrupted.
 const STEP: Duration = Duration::from_millis(100);
 
 /// Events that have happened and were not told yet; more than these make packing wait.
 const UNTOLD: usize = 64;
+
+/// Choices of numbers: rounding, search, codec, saturate.
+type Numbers = (String, bool, String, bool);
 
 /// Name, file, glob of the rule, layout, mesh, shape, element type, bytes of the file and of its elements.
 type File = (String, String, String, String, Option<String>, Vec<u64>, &'static str, u64, u64);
@@ -96,12 +99,16 @@ impl Rules {
     }
 }
 
-fn request(share: Option<(u64, u64)>, devices: Option<(u64, u64)>) -> Request {
-    Request {
+fn request(
+    share: Option<(u64, u64)>,
+    devices: Option<(u64, u64)>,
+    (rounding, search, codec, saturate): Numbers,
+) -> PyResult<Request> {
+    Ok(Request {
+        options: options(&rounding, search, &codec, saturate)?,
         devices: devices.map(|(first, end)| first..end),
         share: share.map(|(rank, world)| Share { rank, world }),
-        ..Request::default()
-    }
+    })
 }
 
 /// Packs a model into the directory `out`; without one only says what would be made. `progress` is called with bytes
@@ -117,6 +124,7 @@ pub(crate) fn pack(
     resume: bool,
     share: Option<(u64, u64)>,
     devices: Option<(u64, u64)>,
+    numbers: Numbers,
     threads: usize,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Report> {
@@ -124,7 +132,8 @@ pub(crate) fn pack(
     let begin = Instant::now();
     let name = model.display().to_string();
     let model = py.detach(|| Model::open(&model)).map_err(exception)?;
-    let prepare = || Packing::prepare(&model, &name, rules, request(share, devices), max_memory);
+    let request = request(share, devices, numbers)?;
+    let prepare = || Packing::prepare(&model, &name, rules, request, max_memory);
     let packing = py.detach(prepare).map_err(exception)?;
     warn_of(py, packing.jobs())?;
     let files = packing.jobs().iter().map(|job| file(job, rules)).collect();
@@ -254,11 +263,11 @@ impl Stream {
         rules: &Bound<'_, Rules>,
         memory: u64,
         devices: Option<(u64, u64)>,
+        numbers: Numbers,
         threads: usize,
     ) -> PyResult<Stream> {
-        let rules = &rules.get().0;
-        let begin =
-            || stream::Stream::begin(Model::open(&model)?, rules, &request(None, devices), memory, threads);
+        let (rules, request) = (&rules.get().0, request(None, devices, numbers)?);
+        let begin = || stream::Stream::begin(Model::open(&model)?, rules, &request, memory, threads);
         let stream = py.detach(begin).map_err(exception)?;
         warn_of(py, stream.jobs())?;
         let jobs = Arc::clone(stream.jobs());

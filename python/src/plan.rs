@@ -84,27 +84,13 @@ impl Plan {
         // Warnings show who called the function of the Python half that had this plan cached.
         let source = source.map(|text| read(py, text, 3)).transpose()?;
         let to = to.map(|text| read(py, text, 3)).transpose()?;
-        let options = Options::default()
-            .with_rounding(match rounding {
-                "host" => Rounding::Host,
-                "device" => Rounding::Device,
-                "device-op" => Rounding::DeviceOp,
-                "truncate" => Rounding::Truncate,
-                _ => return Err(value("rounding", rounding, "host, device, device-op or truncate")),
-            })
-            .with_search(search)
-            .with_compat_unpack(match compat_unpack {
-                "exact" => Decoding::Exact,
-                "host" => Decoding::Host,
-                "device" => Decoding::Device,
-                _ => return Err(value("compat_unpack", compat_unpack, "False, True, host or device")),
-            })
-            .with_sen169(match codec {
-                "nearest" => Sen169::Nearest,
-                "deeptools" => Sen169::Deeptools,
-                _ => return Err(value("codec", codec, "nearest or deeptools")),
-            })
-            .with_saturate(saturate);
+        let decoding = match compat_unpack {
+            "exact" => Decoding::Exact,
+            "host" => Decoding::Host,
+            "device" => Decoding::Device,
+            _ => return Err(value("compat_unpack", compat_unpack, "False, True, host or device")),
+        };
+        let options = options(rounding, search, codec, saturate)?.with_compat_unpack(decoding);
         let tensor = tensor(shape, dtype, source.as_ref(), to.as_ref().filter(|_| mesh.is_none()))?;
         let mesh: Option<Mapper> = mesh.map(str::parse).transpose().map_err(exception)?;
         let device: Option<Device> = device.map(str::parse).transpose().map_err(exception)?;
@@ -330,6 +316,24 @@ impl Plan {
         views.push(View { strides, offset, plan: plan.clone() });
         Ok(plan)
     }
+}
+
+/// The choices of numbers by their names.
+pub(crate) fn options(rounding: &str, search: bool, codec: &str, saturate: bool) -> PyResult<Options> {
+    let rounding = match rounding {
+        "host" => Rounding::Host,
+        "device" => Rounding::Device,
+        "device-op" => Rounding::DeviceOp,
+        "truncate" => Rounding::Truncate,
+        _ => return Err(value("rounding", rounding, "host, device, device-op or truncate")),
+    };
+    let codec = match codec {
+        "nearest" => Sen169::Nearest,
+        "deeptools" => Sen169::Deeptools,
+        _ => return Err(value("codec", codec, "nearest or deeptools")),
+    };
+    let options = Options::default().with_rounding(rounding).with_search(search);
+    Ok(options.with_sen169(codec).with_saturate(saturate))
 }
 
 /// The tensor: as given; what is not, is what the text of the source says of it, or that of the result where there is no

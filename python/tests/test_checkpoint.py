@@ -211,6 +211,19 @@ def contents(directory):
     return {p.name: p.read_bytes() for p in directory.iterdir() if not p.name.startswith(".tilewright-lock")}
 
 
+def test_choices_of_numbers_are_those_of_convert(model, tmp_path):
+    choices = {"rounding": "truncate", "search": True}
+    wanted = tilewright.convert(TENSORS["a"], "ttnn(dtype=bfloat8_b, layout=TILE)", **choices)
+    assert wanted.tobytes() != alone("a").tobytes()
+    report = tilewright.pack(model, RULES, tmp_path / "out", **choices)
+    assert (tmp_path / "out" / report.files[0].file).read_bytes().endswith(wanted.tobytes())
+    np.testing.assert_array_equal(next(tilewright.stream(model, RULES, **choices))[1].data, wanted)
+    hook = tilewright.transfer_hook(RULES, lambda tensor, name, device: tensor.data, **choices)
+    np.testing.assert_array_equal(hook(TENSORS["a"], "a", "cpu"), wanted)
+    with pytest.raises(tilewright.Error, match="rounding"):
+        tilewright.pack(model, RULES, tmp_path / "other", rounding="up")
+
+
 def test_without_a_directory_nothing_is_written(model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     report = tilewright.pack(model, RULES)

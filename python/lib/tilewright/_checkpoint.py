@@ -68,6 +68,10 @@ def pack(
     rank: int | None = None,
     world: int | None = None,
     only_devices: range | None = None,
+    rounding: str = "host",
+    search: bool = False,
+    codec: str = "nearest",
+    saturate: bool = False,
     threads: int | None = None,
     progress: Callable[[int, int, str | None], object] | None = None,
 ) -> PackReport:
@@ -78,7 +82,7 @@ def pack(
     ready-made set ("ttnn-bfp8", "spyre"), the path of a file in TOML, or, with a line end in it, the text itself. At most
     `max_memory` bytes are taken for buffers. `resume` keeps files of an earlier run that are complete and not stale. Of
     tensors on a mesh `only_devices` keeps the shards of some devices, counted row-major. `rank` of `world` makes one of so
-    many shares of the files; all may go to one directory.
+    many shares of the files; all may go to one directory. `rounding`, `search`, `codec` and `saturate` are as for `compile`.
 
     `progress(written, total, file)` is called on this thread, with the bytes of files; `file` is one that has just become
     complete, or None. An exception that it raises, or an interruption, ends the work, and what is complete stays for
@@ -96,6 +100,7 @@ def pack(
         resume,
         share,
         _devices(only_devices),
+        (rounding, search, codec, saturate),
         _threads(threads),
         progress,
     )
@@ -144,10 +149,15 @@ def stream(
     *,
     memory: int | str = "2GiB",
     only_devices: range | None = None,
+    rounding: str = "host",
+    search: bool = False,
+    codec: str = "nearest",
+    saturate: bool = False,
     threads: int | None = None,
 ) -> Stream:
     """The tensors of a checkpoint in their layouts, in the order of its files: `for name, tensor in stream(..)`. While the
-    loop uses one, those behind it are read and converted. `model`, `rules` and `only_devices` are as for `pack`.
+    loop uses one, those behind it are read and converted. `model`, `rules`, `only_devices` and the choices of numbers are as
+    for `pack`.
 
     At most `memory` bytes are taken, for buffers and for tensors that wait; that counts the tensor that the loop uses, too.
     The array of a tensor is the caller's own: what is kept beyond the next turn comes on top.
@@ -158,6 +168,7 @@ def stream(
             _rules(rules),
             _bytes("memory", memory),
             _devices(only_devices),
+            (rounding, search, codec, saturate),
             _threads(threads),
         )
     )
@@ -167,14 +178,18 @@ def transfer_hook(
     rules: str | PathLike[str],
     upload: Callable[[Converted, str, Any], Any],
     *,
+    rounding: str = "host",
+    search: bool = False,
+    codec: str = "nearest",
+    saturate: bool = False,
     threads: int | None = None,
 ) -> Callable[[Any, str, Any], Any]:
     """A function `hook(cpu_tensor, name, device)` for libraries that ask a device's package to place each tensor that they
     load, as safetensors proposes it: it converts the tensor by the rule of its name and returns `upload(converted, name,
     device)`.
 
-    `rules` are as for `pack`, but may not make one tensor of several or several of one. A tensor that they skip is returned
-    as it came.
+    `rules` and the choices of numbers are as for `pack`, but no rule may make one tensor of several or several of one. A
+    tensor that they skip is returned as it came.
     """
     known = _rules(rules)
     known.check_single()
@@ -188,7 +203,16 @@ def transfer_hook(
         if transposed:
             cpu_tensor = cpu_tensor.swapaxes(-2, -1)
             shape = (*shape[:-2], shape[-1], shape[-2])
-        data = convert(cpu_tensor, layout, mesh=mesh, threads=threads)
+        data = convert(
+            cpu_tensor,
+            layout,
+            mesh=mesh,
+            rounding=rounding,
+            search=search,
+            codec=codec,
+            saturate=saturate,
+            threads=threads,
+        )
         return upload(Converted(data, layout, mesh, shape, dtype), name, device)
 
     return hook

@@ -138,6 +138,7 @@ class Stream:
         rules: Rules,
         memory: int,
         devices: tuple[int, int] | None,
+        numbers: tuple[str, bool, str, bool],
         threads: int,
     ) -> Stream: ...
     def __len__(self) -> int: ...
@@ -164,6 +165,7 @@ def pack(
     resume: bool,
     share: tuple[int, int] | None,
     devices: tuple[int, int] | None,
+    numbers: tuple[str, bool, str, bool],
     threads: int,
     progress: Callable[[int, int, str | None], object] | None,
 ) -> tuple[
