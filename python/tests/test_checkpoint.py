@@ -232,21 +232,20 @@ def test_without_a_directory_nothing_is_written(model, tmp_path, monkeypatch):
     assert report.files[1].layout == "memref<77xf32>" and report.files[1].rule == "*.norm"
 
 
-def test_an_exception_of_the_progress_ends_packing_and_resume_goes_on(model, tmp_path):
+def test_an_exception_of_the_progress_ends_packing_and_resume_goes_on(large, tmp_path):
     def progress(written, total, file):
-        if file is not None:
-            raise KeyError(file)
+        raise KeyError("on purpose")
 
     rules = tmp_path / "rules.toml"
-    rules.write_text(RULES)
-    with pytest.raises(KeyError):
-        tilewright.pack(model, rules, tmp_path / "out", progress=progress)
+    rules.write_text('[[rule]]\nname = "*"\ndtype = "bfloat8_b"\n')
+    with pytest.raises(KeyError, match="on purpose"):
+        tilewright.pack(large, rules, tmp_path / "out", max_memory="8MiB", progress=progress)
     assert not (tmp_path / "out" / "manifest.json").exists()
-    report = tilewright.pack(model, rules, tmp_path / "out", resume=True)
-    assert report.made + report.kept == 5 and report.kept >= 1
-    tilewright.pack(model, rules, tmp_path / "again")
+    report = tilewright.pack(large, rules, tmp_path / "out", resume=True)
+    assert report.made + report.kept == 32 and report.made >= 1
+    tilewright.pack(large, rules, tmp_path / "again")
     assert contents(tmp_path / "out") == contents(tmp_path / "again")
-    assert tilewright.pack(model, rules, tmp_path / "out", resume=True).kept == 5
+    assert tilewright.pack(large, rules, tmp_path / "out", resume=True).kept == 32
 
 
 def test_what_cannot_be_packed_is_an_error(model, tmp_path):
