@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
 use tilewright::plan::Rounding;
+use tilewright::stage::Cancel;
 use tilewright::{Error, Options};
 use tilewright_checkpoint::job::{Request, Share, jobs};
 use tilewright_checkpoint::manifest::Manifest;
@@ -99,7 +100,7 @@ mesh = "ShardTensorToMesh(mesh_shape=(1, 4), dim=1)"
 "#;
 
 fn run(threads: usize, resume: bool) -> Run {
-    Run { threads, resume, listener: Arc::new(|_| ()) }
+    Run { threads, resume, listener: Arc::new(|_| ()), cancel: Arc::default() }
 }
 
 fn pack(model: &Path, rules: &str, to: &Path, memory: u64, run: &Run) -> tilewright::Result<Summary> {
@@ -448,7 +449,7 @@ fn a_source_that_changes_meanwhile_is_noticed() {
             file.set_len(fs::metadata(&path).unwrap().len() + 1).unwrap();
         }
     });
-    let run = Run { threads: 1, resume: false, listener };
+    let run = Run { threads: 1, resume: false, listener, cancel: Arc::default() };
     let error = pack(&model, RULES, &out, 64 * MIB, &run).unwrap_err();
     assert!(error.to_string().contains("changed"), "{error}");
     assert_eq!(files.load(Ordering::Relaxed), 3);
@@ -471,8 +472,32 @@ fn two_processes_do_not_pack_into_one_directory() {
             count.fetch_add(1, Ordering::Relaxed);
         }
     });
-    pack(&model, RULES, &out, 64 * MIB, &Run { threads: 1, resume: false, listener }).unwrap();
+    pack(&model, RULES, &out, 64 * MIB, &Run { threads: 1, resume: false, listener, cancel: Arc::default() })
+        .unwrap();
     assert_eq!(seen.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn packing_that_is_cancelled_goes_on_where_it_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let (model, out) = (folder.path().join("m.safetensors"), folder.path().join("out"));
+    model_file(&model);
+    pack(&model, RULES, &folder.path().join("whole"), 64 * MIB, &run(2, false)).unwrap();
+    let cancel = Arc::new(Cancel::default());
+    let listener = {
+        let cancel = Arc::clone(&cancel);
+        Arc::new(move |event: Event<'_>| {
+            if matches!(event, Event::Begin { .. }) {
+                cancel.cancel();
+            }
+        })
+    };
+    let cancelled = Run { threads: 1, resume: false, listener, cancel };
+    let error = pack(&model, RULES, &out, 64 * MIB, &cancelled).unwrap_err();
+    assert!(error.to_string().contains("cancelled"), "{error}");
+    assert_eq!(Manifest::read(&out, None).unwrap(), None);
+    pack(&model, RULES, &out, 64 * MIB, &run(1, true)).unwrap();
+    assert!(contents(&out) == contents(&folder.path().join("whole")));
 }
 
 #[test]

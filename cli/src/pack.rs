@@ -45,7 +45,7 @@ pub(crate) fn run(args: &PackArgs, isa: Isa) -> Result<()> {
         return print(&planned(packing.jobs(), &rules, rate));
     };
     let begin = Instant::now();
-    let run = Run { threads, resume: args.resume, listener: listener(args.json) };
+    let run = Run { threads, resume: args.resume, listener: listener(args.json), cancel: Arc::default() };
     let summary = packing.run(out, &run)?;
     drop(run);
     let seconds = begin.elapsed().as_secs_f64();

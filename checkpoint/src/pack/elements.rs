@@ -13,12 +13,13 @@ use crate::array::Array;
 const PIECE: usize = 256 << 10;
 
 /// An array as the stager reads it: decoded in pieces, and hashed on the way.
-pub(super) struct Elements {
+pub(crate) struct Elements {
     array: Arc<dyn Array>,
     /// Who reads and decodes; the calling thread without.
     pool: Option<Arc<Pool>>,
     bytes: u64,
-    hashed: Mutex<Hashed>,
+    /// None where nobody asks for a hash.
+    hashed: Option<Mutex<Hashed>>,
 }
 
 /// The hash of the elements before `at`, which have been read one after another.
@@ -29,18 +30,23 @@ struct Hashed {
 }
 
 impl Elements {
-    pub(super) fn new(array: Arc<dyn Array>, pool: Option<Arc<Pool>>) -> Result<Elements> {
+    pub(crate) fn new(array: Arc<dyn Array>, pool: Option<Arc<Pool>>) -> Result<Elements> {
         let tensor = array.tensor();
         let bytes = tilewright_files::byte_len(&tensor.shape, tensor.dtype)?;
-        Ok(Elements { array, pool, bytes, hashed: Mutex::default() })
+        Ok(Elements { array, pool, bytes, hashed: Some(Mutex::default()) })
+    }
+
+    /// The same, read faster.
+    pub(crate) fn unhashed(self) -> Elements {
+        Elements { hashed: None, ..self }
     }
 
     /// The hash of all elements; those that were not read in order are read again.
-    pub(super) fn blake3(&self) -> Result<String> {
-        let hashed = self.hashed.lock().unwrap_or_else(PoisonError::into_inner);
-        match hashed.at == self.bytes {
-            true => Ok(hashed.hasher.finalize().to_hex().to_string()),
-            false => elements_blake3(&*self.array),
+    pub(crate) fn blake3(&self) -> Result<String> {
+        let hashed = self.hashed.as_ref().map(|h| h.lock().unwrap_or_else(PoisonError::into_inner));
+        match hashed.filter(|hashed| hashed.at == self.bytes) {
+            Some(hashed) => Ok(hashed.hasher.finalize().to_hex().to_string()),
+            None => elements_blake3(&*self.array),
         }
     }
 }
@@ -73,7 +79,8 @@ impl ReadAt for Elements {
         for piece in pieces {
             piece.into_inner().unwrap_or_else(PoisonError::into_inner).1?;
         }
-        let mut hashed = self.hashed.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(hashed) = &self.hashed else { return Ok(()) };
+        let mut hashed = hashed.lock().unwrap_or_else(PoisonError::into_inner);
         if hashed.at == at {
             hashed.hasher.update(into);
             hashed.at += into.len() as u64;

@@ -20,16 +20,15 @@ use tilewright::run::Pool;
 use tilewright::stage::{Background, Cancel, Heap, Settings, Stager, Transfer};
 use tilewright::{Error, Result};
 
-use self::elements::Elements;
 use self::files::{Files, Work};
-use self::ring::{Ring, SLOTS};
 use crate::job::{Job, Request, jobs};
 use crate::manifest::{Journal, Lock, Manifest, Record, expected, remove};
 use crate::model::{Entry, Model, ModelFile};
 use crate::rules::Rules;
 
-pub(crate) use self::elements::elements_blake3;
+pub(crate) use self::elements::{Elements, elements_blake3};
 pub use self::event::{Event, Listener};
+pub(crate) use self::ring::{Ring, SLOTS};
 
 /// How long to wait for a disk to take what one slot holds, or to store a file for good.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -43,6 +42,8 @@ pub struct Run {
     pub resume: bool,
     /// Who is told what happens, on another thread.
     pub listener: Listener,
+    /// Ends the run early, as a kill would: what is complete stays for [`Run::resume`].
+    pub cancel: Arc<Cancel>,
 }
 
 /// What packing did.
@@ -222,13 +223,12 @@ impl<'a> Packing<'a> {
             let mut stager = Stager::new(SLOTS, self.ring.slot_bytes, &mut Heap)?;
             files.first = batch.start;
             let mut sink = Background::new(files)?;
-            let cancel = Cancel::default();
             let settings = Settings {
                 executor: &pool,
                 read_bytes: self.ring.read_bytes,
                 window_limit: usize::try_from(self.ring.window_limit).unwrap_or(usize::MAX),
                 wait_limit: PATIENCE,
-                cancel: Some(&cancel),
+                cancel: Some(&how.cancel),
                 ..Settings::default()
             };
             summary.read += stager.run(&transfers[batch.clone()], &mut sink, &settings)?.bytes_read;

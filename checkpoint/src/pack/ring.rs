@@ -11,7 +11,7 @@ use super::elements::Elements;
 use crate::job::{Conversion, Job};
 
 /// Slots of the ring: one is filled while another is written, and the third evens out what takes longer now and then.
-pub(super) const SLOTS: usize = 3;
+pub(crate) const SLOTS: usize = 3;
 
 /// The largest slots and windows, in bytes: larger ones are no faster.
 const LARGE: usize = 32 << 20;
@@ -24,16 +24,16 @@ const SCRATCH: u64 = 2 << 20;
 
 /// Sizes within a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ring {
-    pub(super) slot_bytes: usize,
-    pub(super) read_bytes: usize,
+pub(crate) struct Ring {
+    pub(crate) slot_bytes: usize,
+    pub(crate) read_bytes: usize,
     /// The most bytes that both windows may take.
-    pub(super) window_limit: u64,
+    pub(crate) window_limit: u64,
 }
 
 impl Ring {
     /// The largest slots with which every job fits into `memory` bytes.
-    pub(super) fn fitting(jobs: &[Job], memory: u64) -> Result<Ring> {
+    pub(crate) fn fitting(jobs: &[Job], memory: u64) -> Result<Ring> {
         let mut of_each: HashMap<*const Conversion, &Job> = HashMap::new();
         for job in jobs {
             of_each.entry(Arc::as_ptr(&job.conversion)).or_insert(job);
@@ -81,7 +81,7 @@ impl Ring {
 
     /// Runs of jobs that go through the ring together, in order: as many as windows have room for. What needs large
     /// windows may have to go alone, as windows of jobs that follow one another are there at the same time.
-    pub(super) fn batches(&self, transfers: &[Transfer<'_>]) -> Result<Vec<Range<usize>>> {
+    pub(crate) fn batches(&self, transfers: &[Transfer<'_>]) -> Result<Vec<Range<usize>>> {
         let (mut batches, mut left) = (Vec::new(), Vec::new());
         left.push(0..transfers.len());
         while let Some(batch) = left.pop() {
