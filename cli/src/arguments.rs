@@ -7,6 +7,7 @@ use tilewright::DType;
 use tilewright::family::Tensor;
 use tilewright::text::MAX_TEXT;
 
+use super::draw::DrawArgs;
 use super::failure::{Failure, Result};
 use super::mlir;
 
@@ -33,6 +34,8 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Say where an element lies, or what lies at a byte
     Locate(LocateArgs),
+    /// Draw a layout, as a page or an image
+    Draw(DrawArgs),
     /// Turn a mesh mapper into TT-Mesh's ShardedBufferConfig
     Lower(LowerArgs),
     /// List every layout in the IR of a compiler
@@ -155,6 +158,9 @@ pub(crate) struct ScanArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+    /// Also draw every layout into this directory, with an index.html, the most padding first
+    #[arg(long, value_name = "DIR")]
+    pub(crate) draw: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -242,6 +248,9 @@ pub(crate) struct ExplainArgs {
     pub(crate) from: Option<String>,
     #[command(flatten)]
     pub(crate) layouts: LayoutArgs,
+    /// Also show the layout as a picture, in colour on a terminal
+    #[arg(long, conflicts_with_all = ["json", "dci", "file"])]
+    pub(crate) picture: bool,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -8,6 +8,7 @@ mod arguments;
 mod bench;
 mod checkpoint;
 mod convert;
+mod draw;
 mod engine;
 mod explain;
 mod failure;
@@ -67,6 +68,7 @@ fn run(cli: &Cli) -> Result<()> {
         Some(Command::Convert(arguments)) => convert::run(arguments, isa),
         Some(Command::Explain(arguments)) => explain::run(arguments, isa),
         Some(Command::Locate(arguments)) => locate::run(arguments),
+        Some(Command::Draw(arguments)) => draw::run(arguments, isa),
         Some(Command::Lower(arguments)) => lower::run(arguments),
         Some(Command::Scan(arguments)) => scan::run(arguments),
         Some(Command::Pack(arguments)) => pack::run(arguments, isa),

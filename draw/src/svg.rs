@@ -1,0 +1,267 @@
+//! A picture as SVG: for papers and pages. Equal cells are joined, so that files stay small.
+
+use std::fmt::Write;
+
+use super::data::{Bracket, Look, legend};
+use super::picture::Picture;
+use super::regions::{borders, regions};
+
+/// The largest panels, in pixels.
+const PANEL: [f64; 2] = [470.0, 520.0];
+const LINES_WIDE: f64 = 400.0;
+
+/// The most lines of a buffer, and the most buffers.
+const MAX_LINES: usize = 40;
+const MAX_BUFFERS: usize = 12;
+
+/// Width of the offsets in front of lines, and height of a title.
+const GUTTER: f64 = 46.0;
+const TITLE: f64 = 18.0;
+
+/// Styles: colours of Okabe and Ito, each in four shades, on light and on dark.
+const STYLE: &str = include_str!("svg.css");
+
+/// A picture as one SVG image: the logical panel on the left, the memory on the right.
+pub fn svg(picture: &Picture) -> String {
+    let logical = logical(picture);
+    let physical = physical(picture, logical.width + 36.0);
+    let (width, height) = (physical.width.max(760.0), logical.height.max(physical.height) + 26.0);
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {w:.0} {h:.0}\" width=\"{w:.0}\" height=\"{h:.0}\" \
+         role=\"img\">\n<title>{}</title>\n<style>{STYLE}</style>\n",
+        escape(&picture.title),
+        w = width + 12.0,
+        h = height,
+    );
+    out += "<defs><pattern id=\"pad\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" \
+            patternTransform=\"rotate(45)\"><rect class=\"void\" width=\"6\" height=\"6\"/>\
+            <path class=\"hatch\" d=\"M0 0V6\"/></pattern></defs>\n";
+    let _ = writeln!(out, "<rect class=\"page\" width=\"{:.0}\" height=\"{height:.0}\"/>", width + 12.0);
+    text(&mut out, [12.0, 20.0], "title", &cut(&picture.title, (width / 6.9) as usize));
+    text(&mut out, [12.0, 38.0], "note", &format!("{}. {}.", picture.summary(), legend(&picture.owners)));
+    text(&mut out, [12.0, 54.0], "note", &picture.totals());
+    out += &logical.body;
+    out += &physical.body;
+    out += "</svg>\n";
+    out
+}
+
+/// A part of the image, and where it ends.
+struct Part {
+    body: String,
+    width: f64,
+    height: f64,
+}
+
+const TOP: f64 = 92.0;
+
+fn logical(picture: &Picture) -> Part {
+    let [rows, cols] = picture.panel.size();
+    let lists = picture.row_brackets();
+    let left = 16.0 + 44.0 * lists.len() as f64 + 52.0;
+    // Cells keep the proportions of what they hold, unless that makes a panel of a few pixels.
+    let [tall, wide] = picture.panel.cell.map(|n| n as f64);
+    let scale = (PANEL[0] / (cols as f64 * wide)).min(PANEL[1] / (rows as f64 * tall)).min(14.0);
+    let size = |count: usize, elements: f64, most: f64| {
+        (elements * scale).max((60.0 / count as f64).min(14.0)).min(most / count as f64)
+    };
+    let (w, h) = (size(cols, wide, PANEL[0]), size(rows, tall, PANEL[1]));
+    let mut body = String::new();
+    let _ = writeln!(body, "<g transform=\"translate({left:.1} {TOP})\">");
+    text(&mut body, [0.0, -22.0], "head", "logical");
+    let look = |r: usize, c: usize| picture.look(r * cols + c);
+    for region in regions(rows, cols, look) {
+        let at = [region.col as f64 * w, region.row as f64 * h];
+        let title = picture.bit(region.row * cols + region.col).map(|bit| owner_name(picture, bit));
+        rect(&mut body, at, [region.cols as f64 * w, region.rows as f64 * h], region.kind, title);
+    }
+    let owner = |level: usize| move |r: usize, c: usize| picture.owner(picture.bit(r * cols + c), level + 1);
+    for (rank, &level) in picture.owners.coloured().iter().enumerate().rev().filter(|l| l.0 < 3) {
+        path(&mut body, &borders(rows, cols, owner(level)), [w, h], ["thick", "thin", "hair"][rank]);
+    }
+    if w.min(h) >= 7.0 && picture.is_exact() {
+        grid(&mut body, [rows, cols], [w, h]);
+    }
+    let _ = writeln!(
+        body,
+        "<rect class=\"thick\" width=\"{:.1}\" height=\"{:.1}\"/>",
+        cols as f64 * w,
+        rows as f64 * h
+    );
+    for bracket in picture.ranges(1) {
+        across(&mut body, &bracket, w);
+    }
+    for bracket in picture.ranges(0) {
+        down(&mut body, &bracket, h, -4.0);
+    }
+    for (k, list) in lists.iter().rev().enumerate() {
+        for bracket in list {
+            down(&mut body, bracket, h, -52.0 - 44.0 * k as f64);
+        }
+    }
+    body += "</g>\n";
+    Part { body, width: left + cols as f64 * w, height: TOP + rows as f64 * h }
+}
+
+/// A bracket above the columns.
+fn across(body: &mut String, bracket: &Bracket, w: f64) {
+    let (a, b) = (bracket.lines.start as f64 * w + 1.0, bracket.lines.end as f64 * w - 1.0);
+    let _ = writeln!(body, "<path class=\"mark\" d=\"M{a:.1} -2v-3H{b:.1}v3\"/>");
+    if b - a >= 6.2 * bracket.label.len() as f64 {
+        text(body, [(a + b) / 2.0, -8.0], "label mid", &bracket.label);
+    }
+}
+
+/// A bracket left of the rows.
+fn down(body: &mut String, bracket: &Bracket, h: f64, x: f64) {
+    let (a, b) = (bracket.lines.start as f64 * h + 1.0, bracket.lines.end as f64 * h - 1.0);
+    let _ = writeln!(body, "<path class=\"mark\" d=\"M{x:.1} {a:.1}h-3V{b:.1}h3\"/>");
+    if b - a >= 9.0 {
+        text(body, [x - 6.0, (a + b) / 2.0 + 3.5], "label end", &bracket.label);
+    }
+}
+
+/// The memory: buffers one under the other, in as many columns as keep the image from growing tall.
+fn physical(picture: &Picture, left: f64) -> Part {
+    let memory = &picture.memory;
+    let per_line = memory.line_slots();
+    let w = (LINES_WIDE / per_line as f64).min(12.0);
+    let h = w.clamp(5.0, 10.0);
+    let lines = memory.buffer_slots().div_ceil(per_line);
+    let shown = lines.min(MAX_LINES);
+    let buffers = (memory.buffers as usize).min(MAX_BUFFERS);
+    let block = TITLE + shown as f64 * h + if lines > shown { 16.0 } else { 4.0 } + 8.0;
+    let per_column = ((640.0 / block) as usize).clamp(1, buffers.max(1)).max(buffers.div_ceil(3));
+    let column = GUTTER + per_line as f64 * w + 22.0;
+    let mut body = format!("<g transform=\"translate({left:.1} {TOP})\">\n");
+    let line = format!("memory: lines of {} bytes", memory.line_bytes);
+    text(&mut body, [0.0, -22.0], "head", &line);
+    for buffer in 0..buffers {
+        let at = [(buffer / per_column) as f64 * column, (buffer % per_column) as f64 * block];
+        let _ = writeln!(body, "<g transform=\"translate({:.1} {:.1})\">", at[0], at[1]);
+        text(&mut body, [GUTTER, 4.0], "label", &picture.buffer_name(buffer));
+        one_buffer(&mut body, picture, buffer, shown, [w, h]);
+        if lines > shown {
+            let more = format!("... {} more lines", lines - shown);
+            text(&mut body, [GUTTER, TITLE + shown as f64 * h + 9.0], "label", &more);
+        }
+        body += "</g>\n";
+    }
+    let mut tall = per_column.min(buffers) as f64 * block;
+    if memory.buffers as usize > buffers {
+        let more = format!("... {} more buffers", memory.buffers as usize - buffers);
+        text(&mut body, [GUTTER, tall + 4.0], "label", &more);
+        tall += 12.0;
+    }
+    body += "</g>\n";
+    let columns = buffers.div_ceil(per_column).max(1) as f64;
+    Part { body, width: left + columns * column, height: TOP + tall }
+}
+
+fn one_buffer(body: &mut String, picture: &Picture, buffer: usize, lines: usize, [w, h]: [f64; 2]) {
+    let memory = &picture.memory;
+    let (per_line, slots) = (memory.line_slots(), memory.buffer_slots());
+    let top = TITLE - 8.0;
+    let number = |r: usize, c: usize| (r * per_line + c < slots).then_some(buffer * slots + r * per_line + c);
+    let look = |r: usize, c: usize| number(r, c).map_or(Look::Outside, |s| picture.slot_look(s));
+    let _ = writeln!(body, "<g transform=\"translate({GUTTER} {top:.1})\">");
+    for region in regions(lines, per_line, look) {
+        let at = [region.col as f64 * w, region.row as f64 * h];
+        let bit = number(region.row, region.col).map(|s| 8 * memory.byte_of(s));
+        let title =
+            bit.filter(|_| matches!(region.kind, Look::Owned(..))).map(|bit| owner_name(picture, bit));
+        rect(body, at, [region.cols as f64 * w, region.rows as f64 * h], region.kind, title);
+    }
+    let owner = |level: usize| {
+        move |r: usize, c: usize| picture.owner(number(r, c).map(|s| 8 * memory.byte_of(s)), level + 1)
+    };
+    for (rank, &level) in picture.owners.coloured().iter().enumerate().rev().filter(|l| l.0 < 3) {
+        path(body, &borders(lines, per_line, owner(level)), [w, h], ["thick", "thin", "hair"][rank]);
+    }
+    let _ = writeln!(
+        body,
+        "<rect class=\"thin\" width=\"{:.1}\" height=\"{:.1}\"/>",
+        per_line as f64 * w,
+        lines as f64 * h
+    );
+    let every = (12.0 / h).ceil().max(1.0) as usize;
+    let every = if every > 1 { every.next_power_of_two() } else { 1 };
+    for line in (0..lines).step_by(every) {
+        let offset = format!("{:x}", line as u64 * memory.line_bytes);
+        text(body, [-4.0, line as f64 * h + h.min(9.0)], "offset end", &offset);
+    }
+    *body += "</g>\n";
+}
+
+/// The owners of a bit by name: what its buffer is, and its parts down to the last owner.
+pub(crate) fn owner_name(picture: &Picture, bit: u64) -> String {
+    let buffer = bit / 8 / picture.memory.buffer_bytes.max(1);
+    let mut name = picture.buffer_name(buffer as usize);
+    let parts = picture.owners.parts(bit);
+    let inner = picture.owners.divisions.iter().zip(&parts);
+    for (division, part) in inner.filter(|(d, _)| d.owner && d.bits < 8 * picture.memory.buffer_bytes) {
+        let _ = write!(name, ", {} {part}", division.name);
+    }
+    name
+}
+
+fn rect(body: &mut String, [x, y]: [f64; 2], [w, h]: [f64; 2], look: Look, title: Option<String>) {
+    let class = match look {
+        Look::Owned(hue, shade) => format!("c{hue} s{shade}"),
+        Look::Shared(hue) => format!("c{hue} e"),
+        Look::Padding => "p".to_owned(),
+        Look::Gap => "g".to_owned(),
+        Look::Outside => return,
+    };
+    let _ =
+        write!(body, "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{w:.1}\" height=\"{h:.1}\"");
+    *body += &match title {
+        Some(title) => format!("><title>{}</title></rect>\n", escape(&title)),
+        None => "/>\n".to_owned(),
+    };
+}
+
+/// Borders as one path.
+fn path(body: &mut String, lines: &[[usize; 4]], [w, h]: [f64; 2], class: &str) {
+    if lines.is_empty() {
+        return;
+    }
+    let _ = write!(body, "<path class=\"{class}\" d=\"");
+    for &[r0, c0, r1, c1] in lines {
+        let _ = write!(body, "M{:.1} {:.1}", c0 as f64 * w, r0 as f64 * h);
+        let _ = match r0 == r1 {
+            true => write!(body, "H{:.1}", c1 as f64 * w),
+            false => write!(body, "V{:.1}", r1 as f64 * h),
+        };
+    }
+    *body += "\"/>\n";
+}
+
+/// Hairlines between all cells.
+fn grid(body: &mut String, [rows, cols]: [usize; 2], [w, h]: [f64; 2]) {
+    let mut d = String::new();
+    for r in 1..rows {
+        let _ = write!(d, "M0 {:.1}H{:.1}", r as f64 * h, cols as f64 * w);
+    }
+    for c in 1..cols {
+        let _ = write!(d, "M{:.1} 0V{:.1}", c as f64 * w, rows as f64 * h);
+    }
+    let _ = writeln!(body, "<path class=\"cell\" d=\"{d}\"/>");
+}
+
+fn text(body: &mut String, [x, y]: [f64; 2], class: &str, words: &str) {
+    let _ = writeln!(body, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>", escape(words));
+}
+
+/// As much of a text as fits.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((at, _)) => format!("{}...", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+/// A text inside of XML or HTML.
+pub(crate) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
