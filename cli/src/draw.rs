@@ -15,12 +15,16 @@ use super::engine::{Choices, Job, Texts};
 use super::failure::{Failure, Result};
 use super::hardware::hardware;
 use super::streams::{print, warn};
+use super::tensorbin;
 
 /// What a terminal shows at once.
-const ON_A_TERMINAL: Limits = Limits { elements: 96 * 48, cells: 96 * 48 };
+const ON_A_TERMINAL: Limits = Limits { elements: 1 << 13, cells: 96 * 48 };
 
 #[derive(Args)]
 pub(crate) struct DrawArgs {
+    /// A .tensorbin file to draw, instead of a layout
+    #[arg(conflicts_with_all = ["TensorArgs", "LayoutArgs", "from"])]
+    file: Option<PathBuf>,
     #[command(flatten)]
     tensor: TensorArgs,
     #[command(flatten)]
@@ -37,6 +41,13 @@ pub(crate) fn run(args: &DrawArgs, isa: Isa) -> Result<()> {
     let kind = args.out.extension().and_then(|e| e.to_str()).unwrap_or("");
     if !["html", "svg"].contains(&kind) {
         return Err(Failure::usage("--out", args.out.display(), "a name that ends in .html or .svg"));
+    }
+    if let Some(file) = &args.file {
+        let (tensor, layout, stored) = tensorbin::drawn(file)?;
+        let hardware = Hardware::new(&layout, &stored, &Placement::default(), &tensor)?;
+        let picture = Picture::new(&hardware, Limits::default())?;
+        let image = if kind == "svg" { svg(&picture) } else { html(&[picture], None, None) };
+        return write(&args.out, &image);
     }
     let tensor = args.tensor.read(Some(&args.layouts), args.from.as_deref())?;
     let texts = Texts::read(&tensor, &args.layouts, args.from.as_deref())?;

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use tilewright::Layout;
-use tilewright::family::Descriptor;
 use tilewright::family::tenstorrent::mesh::{Mapper, MeshPlacement};
+use tilewright::family::{Descriptor, Tensor};
 use tilewright_files::tensorbin::{Payload, TensorBin, Topology, Writer};
 use tilewright_files::{HostArray, Order, Source};
 
@@ -85,6 +85,14 @@ pub(crate) fn explain(path: &Path, as_json: bool) -> Result<()> {
     let file = TensorBin::read(&Source::open(path)?)?;
     let stored = file.spec.stored()?;
     print(&if as_json { object(&file, &stored) } else { text(&file, &stored) })
+}
+
+/// What a picture of a file shows: the whole tensor, its layout with a buffer for each stored copy, and what describes
+/// one of these.
+pub(crate) fn drawn(path: &Path) -> Result<(Tensor, Layout, Descriptor)> {
+    let file = TensorBin::read(&Source::open(path)?)?;
+    let Payload { tensor, layout, .. } = file.whole(None)?;
+    Ok((tensor, layout, file.spec.stored()?))
 }
 
 /// How the tensor was handed out, as the mapper that does so.

@@ -1,5 +1,6 @@
 //! What printers share: the kind of a cell and of a slot, names of owners, and brackets.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::hardware::shown;
@@ -68,6 +69,44 @@ impl Picture {
                 parts.join(" ")
             }
             _ => format!("buffer {buffer}"),
+        }
+    }
+
+    /// The name of each owner that gives the colour, and the rectangle of cells that it fills: row, column, rows, columns.
+    /// Those with scattered cells are left out, and all where there are more than 256.
+    pub(crate) fn places_of_owners(&self) -> Vec<(String, [usize; 4])> {
+        let Some(&level) = self.owners.coloured().first() else { return vec![] };
+        let cols = self.panel.cols.len();
+        let mut held: BTreeMap<Vec<u64>, (u64, [usize; 4], usize)> = BTreeMap::new();
+        for cell in 0..self.panel.rows.len() * cols {
+            let Some(bit) = self.bit(cell) else { continue };
+            let (row, col) = (cell / cols, cell % cols);
+            let (_, [top, left, bottom, right], count) =
+                held.entry(self.owner(Some(bit), level + 1)).or_insert((bit, [row, col, row, col], 0));
+            (*top, *left, *bottom, *right) =
+                ((*top).min(row), (*left).min(col), (*bottom).max(row), (*right).max(col));
+            *count += 1;
+        }
+        if held.len() > 256 {
+            return vec![];
+        }
+        let filled = |&(bit, [top, left, bottom, right], count): &(u64, [usize; 4], usize)| {
+            let size = [bottom - top + 1, right - left + 1];
+            (10 * count >= 7 * size[0] * size[1])
+                .then(|| (self.owner_name(bit, level), [top, left, size[0], size[1]]))
+        };
+        held.values().filter_map(filled).collect()
+    }
+
+    /// The name of the owner of a bit at a level.
+    fn owner_name(&self, bit: u64, level: usize) -> String {
+        let division = &self.owners.divisions[level];
+        let named = self.buffers.get((bit / 8 / self.memory.buffer_bytes.max(1)) as usize);
+        let term = |name| named.and_then(|terms| terms.iter().find(|t| t.0 == name)).map(|t| shown(&t.1));
+        match (division.name, term("y"), term("x"), term(division.name)) {
+            ("core", Some(y), Some(x), _) => format!("y{y} x{x}"),
+            (name, _, _, Some(value)) => format!("{name} {value}"),
+            (name, ..) => format!("{name} {}", self.owners.parts(bit)[level]),
         }
     }
 

@@ -72,6 +72,7 @@ fn picture(picture: &Picture) -> Value {
         "names": picture.buffers.iter().map(|terms| json!(terms)).collect::<Vec<_>>(),
         "deviceSize": picture.device_size,
         "fill": picture.fill.to_string(),
+        "padding": picture.padding.0,
         "runs": lengths,
     })
 }

@@ -132,6 +132,12 @@ impl Owners {
         several
     }
 
+    /// Whether a level has more owners than anyone tells apart, and in rows.
+    fn is_many(&self, level: usize) -> bool {
+        let Division { bits, wrap, .. } = self.divisions[level];
+        wrap > 1 && self.total_bits / bits > 512
+    }
+
     /// The place of a bit's owners among 7 colours and 4 shades.
     pub fn colour(&self, bit: u64) -> (u64, u64) {
         let (parts, coloured) = (self.parts(bit), self.coloured());
@@ -142,6 +148,11 @@ impl Owners {
         };
         let hue = square(0).map_or(0, |(y, x)| (x + 3 * y) % COLOURS);
         let parity = |k| square(k).map_or(0, |(y, x)| (x + y) % 2);
+        // Of very many owners, one colour for each row of them.
+        if let (Some((y, x)), true) = (square(0), coloured.first().is_some_and(|&level| self.is_many(level)))
+        {
+            return (y % COLOURS, 2 * (x % 2) + parity(1));
+        }
         (hue, 2 * parity(1) + parity(2))
     }
 }

@@ -96,6 +96,7 @@ class Picture {
     this.tints = new Uint8Array(this.height * this.width).fill(PADDING);
     this.owners = this.levels.map(() => new Float64Array(this.height * this.width).fill(-1));
     this.boxes = new Map();
+    this.brackets = null;
     const first = this.places[0] || [];
     for (let cell = 0; cell < first.length; cell++) {
       if (first[cell] < 0) continue;
@@ -103,12 +104,24 @@ class Picture {
       this.levels.forEach((l, k) => (this.owners[k][cell] = this.owner(first[cell], l)));
       if (this.levels.length) this.widen(this.owners[0][cell], cell);
     }
+    this.run = this.owners.map((own) => this.extent(own));
+  }
+
+  /** How many columns and rows of cells an owner has on average before another one follows. */
+  extent(own) {
+    let [across, down] = [1, 1];
+    for (let cell = 0; cell < own.length; cell++) {
+      if (own[cell] !== own[cell + 1]) across++;
+      if (own[cell] !== own[cell + this.width]) down++;
+    }
+    return [own.length / across, own.length / down];
   }
 
   widen(owner, cell) {
     const [r, c] = [div(cell / this.width), cell % this.width];
     const box = this.boxes.get(owner);
-    if (!box) return void (this.boxes.size < 512 && this.boxes.set(owner, [r, c, r, c]));
+    if (!box) return void (this.boxes.size < 512 && this.boxes.set(owner, [r, c, r, c, 1]));
+    box[4]++;
     box[0] = Math.min(box[0], r), box[1] = Math.min(box[1], c), box[2] = Math.max(box[2], r), box[3] = Math.max(box[3], c);
   }
 
@@ -122,7 +135,14 @@ class Picture {
     };
     const [a, b, c] = [square(0), square(1), square(2)];
     const parity = (s) => (s ? (s[0] + s[1]) % 2 : 0);
+    // Of very many owners, one colour for each row of them.
+    if (a && this.many(this.levels[0])) return (a[0] % HUES.length) * 4 + 2 * (a[1] % 2) + parity(b);
     return (a ? (a[1] + 3 * a[0]) % HUES.length : 0) * 4 + 2 * parity(b) + parity(c);
+  }
+
+  many(level) {
+    const { bits, wrap } = this.divisions[level];
+    return wrap > 1 && (8 * this.buffers * this.bufferBytes) / bits > 512;
   }
 
   /** The cell that holds a logical index; -1 outside of the shape. */
@@ -147,8 +167,10 @@ class Picture {
     return index;
   }
 
-  bufferName(buffer) {
-    const terms = this.names[buffer];
+  /** What a buffer is; if it is to be `short`, without its virtual core and its chip. */
+  bufferName(buffer, short) {
+    let terms = this.names[buffer];
+    if (short && terms) terms = terms.filter(([n], _, all) => n !== "chip" && (n !== "core" || !all.some((t) => t[0] === "y")));
     return terms && terms.length ? terms.map(([n, v]) => `${n} ${shown(v)}`).join(" ") : `buffer ${buffer}`;
   }
 
@@ -156,6 +178,7 @@ class Picture {
     const [level] = this.levels;
     if (level === undefined) return "";
     const d = this.divisions[level];
+    if (d.bits === 8 * this.bufferBytes && d.name === "core" && shortName(this.names[div(bit / d.bits)], "y")) return this.bufferName(div(bit / d.bits), true);
     if (d.bits === 8 * this.bufferBytes) return shortName(this.names[div(bit / d.bits)], d.name) || `${d.name} ${div(bit / d.bits)}`;
     if (d.name === "device") return shortName(this.names[div(bit / 8 / this.bufferBytes)], "device") || "device";
     return `${d.name} ${this.parts(bit)[level]}`;
@@ -320,6 +343,13 @@ class Panel {
 }
 
 class Logical extends Panel {
+  /** A name on a ground of its own. */
+  tag(g, words, x, y) {
+    g.globalAlpha = 0.85, g.fillStyle = theme.bg, g.fillRect(x, y, 6.1 * words.length + 6, 13), (g.globalAlpha = 1);
+    g.textAlign = "left", g.textBaseline = "middle", g.fillStyle = theme.fg;
+    g.fillText(words, x + 3, y + 7);
+  }
+
   measure(w, h) {
     const p = this.picture;
     const deep = p.shape.slice(0, -2).filter((n) => n > 1).length;
@@ -354,8 +384,9 @@ class Logical extends Panel {
         while (end < c1 && p.tints[r * p.width + end] === tint && fades(this.number, r * p.width + end) === faded) end++;
         g.globalAlpha = faded ? 0.18 : 1;
         g.fillStyle = tint === PADDING ? this.pattern : theme.tints[tint];
-        const y = top + r * ch;
-        g.fillRect(left + c * cw, y, (end - c) * cw + (cw < 2 ? 0.5 : 0), ch + (ch < 2 ? 0.5 : 0));
+        // On whole pixels, so that no seams shine through.
+        const [x, y] = [Math.round(left + c * cw), Math.round(top + r * ch)];
+        g.fillRect(x, y, Math.round(left + end * cw) - x, Math.max(1, Math.round(top + (r + 1) * ch) - y));
         c = end;
       }
     }
@@ -373,7 +404,9 @@ class Logical extends Panel {
     for (let k = p.owners.length - 1; k >= 0; k--) {
       if (k === 2 && small < 2) continue;
       const own = p.owners[k];
-      this.stroke(g, (a, b) => own[a] !== own[b], [r0, r1, c0, c1], [2, 1, 0.6][k], [1, 0.8, 0.5][k]);
+      const room = Math.min(p.run[k][0] * cw, p.run[k][1] * ch);
+      if (room < 2.5) continue;
+      this.stroke(g, (a, b) => own[a] !== own[b], [r0, r1, c0, c1], Math.min([2, 1, 0.6][k], room / 8), [1, 0.8, 0.5][k]);
     }
     g.lineWidth = 1.5, g.strokeStyle = theme.fg;
     g.strokeRect(left, top, p.width * cw, p.height * ch);
@@ -399,10 +432,13 @@ class Logical extends Panel {
     const { picture: p, cw, ch } = this;
     const what = controls.label.value;
     if (what === "owner") {
-      for (const [bit, [a, b, c, d]] of p.boxes) {
-        const name = p.ownerName(bit);
+      for (const [bit, [a, b, c, d, count]] of p.boxes) {
+        // A name stands where an owner has a place of its own.
+        if (count < 0.7 * (d - b + 1) * (c - a + 1)) continue;
         const [w, h] = [(d - b + 1) * cw, (c - a + 1) * ch];
-        if (w > 6.4 * name.length && h > 13) this.label(g, name, this.left + b * cw + w / 2, this.top + a * ch + h / 2);
+        const full = p.ownerName(bit);
+        const name = w > 6.2 * full.length + 8 ? full : full.replace(/^[a-z]+ /, "");
+        if (w > 6.2 * name.length + 6 && h > 14) this.tag(g, name, this.left + b * cw + 3, this.top + a * ch + 3);
       }
       return;
     }
@@ -423,10 +459,11 @@ class Logical extends Panel {
   brackets(g, x0, y0, x1, y1) {
     const { picture: p, cw, ch, left, top } = this;
     g.fillStyle = theme.bg, g.fillRect(x0, y0, x1 - x0, top - 2), g.fillRect(x0, y0, left - 2, y1 - y0);
-    const { cols, rows } = ranges(p);
+    const { cols, rows, whole } = ranges(p);
+    const thin = (list, count, size) => ((count * size) / list.length < 9 ? null : list);
     g.strokeStyle = theme.note, g.lineWidth = 1;
     const say = (words, x, y, align) => ((g.fillStyle = theme.note), (g.textAlign = align), (g.textBaseline = "middle"), g.fillText(words, x, y));
-    for (const [a, b, words] of cols) {
+    for (const [a, b, words] of thin(cols, p.width, cw) || whole.cols) {
       const [u, v] = [left + a * cw + 1, left + b * cw - 1];
       if (v < x0 + left || u > x1) continue;
       const w = Math.max(u, x0 + left);
@@ -442,8 +479,8 @@ class Logical extends Panel {
         if (v - w > 10) say(words, x0 + x - 7, (w + Math.min(v, y1)) / 2, "right");
       }
     };
-    side(rows[0], left - 3);
-    rows.slice(1).forEach((list, k) => side(list, left - 60 - 46 * k));
+    side(thin(rows[0], p.height, ch) || whole.rows, left - 3);
+    rows.slice(1).forEach((list, k) => thin(list, p.height, ch) && side(list, left - 60 - 46 * k));
     g.fillStyle = theme.bg, g.fillRect(x0, y0, left - 4, top - 4);
   }
 
@@ -468,7 +505,7 @@ class Memory extends Panel {
     const room = (columns) => (w - 12) / columns - this.gutter - 14;
     // As many buffers side by side as the grid has, where slots stay wide enough to be seen.
     let columns = Math.min(wrap, p.buffers);
-    while (columns > 1 && room(columns) / p.lineSlots < 5) columns--;
+    while (columns > 1 && (room(columns) / p.lineSlots < 3.4 || wrap % columns)) columns--;
     if (wrap === 1) while (columns < Math.min(p.buffers, 8) && room(columns + 1) / p.lineSlots >= 9) columns++;
     this.columns = columns;
     this.sw = Math.max(3, Math.min(26, room(columns) / p.lineSlots)) * this.zoom;
@@ -509,7 +546,9 @@ class Memory extends Panel {
   buffer(g, b, y0, y1) {
     const { picture: p, sw, sh } = this;
     const [x, y, per] = [(b % this.columns) * this.bw + this.gutter, div(b / this.columns) * this.bh + 20, p.lineSlots];
-    this.label(g, p.bufferName(b), x, y - 9, theme.fg, "left");
+    const [full, short] = [p.bufferName(b), p.bufferName(b, true)];
+    g.textAlign = "left", g.textBaseline = "middle", g.fillStyle = theme.fg;
+    g.fillText(6.1 * full.length < this.bw - 20 ? full : short, x, y - 9);
     const l0 = Math.max(0, div((y0 - y) / sh)), l1 = Math.min(p.bufferLines, Math.ceil((y1 - y) / sh));
     for (let line = l0; line < l1; line++) {
       for (let c = 0; c < per; ) {
@@ -599,7 +638,7 @@ class Memory extends Panel {
 
 /** Brackets of a picture's two sides: begin, end and words, for the owner that gives the colour. */
 function ranges(p) {
-  if (p.bracketsOf === p.levels[0] && p.brackets) return p.brackets;
+  if (p.brackets) return p.brackets;
   const own = p.owners[0];
   const value = (cell) => (own ? own[cell] : 0);
   const r = Math.max(0, p.rowAt.findIndex((n) => n >= 0)), c = Math.max(0, p.colAt.findIndex((n) => n >= 0));
@@ -614,18 +653,17 @@ function ranges(p) {
     });
     return out.map((o) => [o.from, o.to, words ? words(o.begin) : `${o.begin % size}..${((o.end - 1) % size) + 1}`]);
   };
-  const few = (list, whole) => (list.length <= 200 ? list : whole());
   const size = p.shape.length > 1 ? p.shape[p.shape.length - 2] : 1;
-  const cols = few(group(p.colAt, p.colLen, p.logicalCols, (i) => value(r * p.width + i)), () => group(p.colAt, p.colLen, p.logicalCols, () => 0));
-  const rows = [few(group(p.rowAt, p.rowLen, size, (i) => value(i * p.width + c)), () => group(p.rowAt, p.rowLen, size, () => 0))];
+  const cols = group(p.colAt, p.colLen, p.logicalCols, (i) => value(r * p.width + i));
+  const rows = [group(p.rowAt, p.rowLen, size, (i) => value(i * p.width + c))];
+  const whole = { cols: group(p.colAt, p.colLen, p.logicalCols, () => 0), rows: group(p.rowAt, p.rowLen, size, () => 0) };
   let below = size;
   for (let d = p.shape.length - 3; d >= 0; d--) {
     const under = below;
     if (p.shape[d] > 1) rows.push(group(p.rowAt, p.rowLen, 1, () => 0, (n) => `d${d}=${div(n / under) % p.shape[d]}`));
     below *= p.shape[d];
   }
-  p.bracketsOf = p.levels[0];
-  return (p.brackets = { cols, rows });
+  return (p.brackets = { cols, rows, whole });
 }
 
 // ---------------------------------------------------------------- what is selected
@@ -734,7 +772,7 @@ function placeTerms(p, bit, shared) {
   if (shared !== null && shared >= 0) out.push(["shared byte", shared]);
   for (const [name, value] of p.names[buffer] || []) out.push([name, shown(value)]);
   const parts = p.parts(bit);
-  const inner = p.divisions.map((d, k) => [d, parts[k]]).filter(([d, n]) => n !== undefined && d.bits < 8 * p.bufferBytes);
+  const inner = p.divisions.map((d, k) => [d, parts[k]]).filter(([d, n]) => n !== undefined && !["device", "core", "bank", "buffer"].includes(d.name));
   for (const [d, n] of inner) if (p.exact || d.bits >= p.cellBits) out.push([d.name, n]);
   if (p.deviceSize) {
     const size = p.deviceSize;
@@ -770,8 +808,7 @@ function show() {
   info.textContent = "";
   const target = pointed || selected;
   if (!target) return void info.append(make("p", {}, "Point at a cell or a byte, or move with the arrow keys; a click keeps it."));
-  const order = [target.p, ...pictures.keys()].filter((n, i, all) => all.indexOf(n) === i);
-  for (const n of order) {
+  for (const n of pictures.keys()) {
     const list = make("dl", { "data-picture": n });
     if (pictures.length > 1) list.append(pair("in", n ? "to" : "from"));
     for (const [name, value] of terms(n, target)) list.append(pair(name, value));
@@ -894,9 +931,9 @@ function legends() {
       if (list.children.length < 16) add(theme.tints[p.tint(bit) & ~3], p.ownerName(bit));
       else more++;
     }
-    if (more) list.append(make("li", {}, `and ${more}${more > 490 ? " or more" : ""} others`));
+    if (more) list.append(make("li", {}, `and ${p.boxes.size < 512 ? more : "many"} others`));
     if (p.sharedBytes.some((s) => s.length)) add(theme.shared[0], "exponents or scales");
-    add(`url(${theme.hatch.toDataURL()})`, `padding, filled with ${p.fill}`);
+    if (p.padding) add(`url(${theme.hatch.toDataURL()})`, `padding, filled with ${p.fill}`);
     if (p.gaps.length) add(theme.gap, "gap, zero");
   });
 }
@@ -943,6 +980,7 @@ function view(p, n) {
   const memory = new Memory(p, n, `memory: lines of ${p.line} bytes, offsets in hexadecimal`);
   panels.push(logical, memory);
   pair.append(logical.figure, memory.figure);
+  if (!p.exact) box.append(make("p", {}, `The tensor is too large for single elements here: tilewright locate --index says where one of them lies.`));
   box.append(pair, make("ul", { class: "legend", id: `legend${n}` }));
   return box;
 }

@@ -26,9 +26,9 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// What a browser draws without a wait: 2^16 elements, or 20,000 larger cells.
+    /// What a browser draws without a wait: 2^16 elements or larger cells.
     fn default() -> Limits {
-        Limits { elements: 1 << 16, cells: 20_000 }
+        Limits { elements: 1 << 16, cells: 1 << 16 }
     }
 }
 
@@ -229,7 +229,10 @@ impl Picture {
         };
         let stick = layout.geometry().device_size.as_ref().and_then(|s| s.last());
         let stick = stick.map_or(LINE, |n| n * element_bits(layout.format()) / 8);
-        let line_bytes = if self.is_exact() { stick.next_multiple_of(slot_bytes) } else { 8 * slot_bytes };
+        let slots = buffer_bytes.div_ceil(slot_bytes.max(1));
+        let across = [8, 16, 32][usize::from(slots > 128) + usize::from(slots > 1024)].min(slots);
+        let line_bytes =
+            if self.is_exact() { stick.next_multiple_of(slot_bytes) } else { across * slot_bytes };
         self.memory =
             Memory { buffers: layout.buffers(), buffer_bytes, slot_bytes, line_bytes, slots: vec![] };
         let memory = &self.memory;
@@ -319,6 +322,9 @@ impl Blocks<'_> {
         if let Some(cell) = tile.filter(|&t| self.cells(t) <= self.limits.cells) {
             return Ok(Choice { unit: "tile", cell, inner: None });
         }
+        if let Some(cell) = tile.and_then(|tile| self.tiles(tile)) {
+            return Ok(Choice { unit: "block of tiles", cell, inner: None });
+        }
         if let (None, Some(choice)) = (tile, self.together()?) {
             return Ok(choice);
         }
@@ -330,6 +336,18 @@ impl Blocks<'_> {
             what: "a picture of this layout, by its elements, tiles, runs or shards".into(),
             cap,
         })
+    }
+
+    /// The smallest blocks of tiles that lie together, few enough to be drawn: a part of a row of tiles, or whole rows.
+    fn tiles(&self, [rows, cols]: [u64; 2]) -> Option<[u64; 2]> {
+        // Of tiles that are dealt to banks one by one the shard is the tile.
+        let &[tall, wide] = self.layout.geometry().shard_shape.as_slice() else { return None };
+        let in_a_row = divisors(wide / cols).map(|n| [rows, cols * n]);
+        let whole_rows = divisors(tall / rows).map(|n| [rows * n, wide]);
+        let blocks = in_a_row
+            .chain(whole_rows)
+            .filter(|&cell| self.divides(cell) && self.cells(cell) <= self.limits.cells);
+        blocks.min_by_key(|&cell| cell[0] * cell[1])
     }
 
     fn divides(&self, cell: [u64; 2]) -> bool {

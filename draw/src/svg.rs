@@ -77,7 +77,13 @@ fn logical(picture: &Picture) -> Part {
     }
     let owner = |level: usize| move |r: usize, c: usize| picture.owner(picture.bit(r * cols + c), level + 1);
     for (rank, &level) in picture.owners.coloured().iter().enumerate().rev().filter(|l| l.0 < 3) {
-        path(&mut body, &borders(rows, cols, owner(level)), [w, h], ["thick", "thin", "hair"][rank]);
+        edges(
+            &mut body,
+            &borders(rows, cols, owner(level)),
+            [cols as f64 * w, rows as f64 * h],
+            [w, h],
+            rank,
+        );
     }
     if w.min(h) >= 7.0 && picture.is_exact() {
         grid(&mut body, [rows, cols], [w, h]);
@@ -88,6 +94,13 @@ fn logical(picture: &Picture) -> Part {
         cols as f64 * w,
         rows as f64 * h
     );
+    for (name, [row, col, rows, cols]) in picture.places_of_owners() {
+        let (w, h) = (cols as f64 * w, rows as f64 * h);
+        let at = [col as f64 * w / cols as f64 + 4.0, row as f64 * h / rows as f64 + 11.0];
+        if w > 5.8 * name.len() as f64 + 6.0 && h > 13.0 {
+            text(&mut body, at, "name", &name);
+        }
+    }
     for bracket in picture.ranges(1) {
         across(&mut body, &bracket, w);
     }
@@ -176,7 +189,13 @@ fn one_buffer(body: &mut String, picture: &Picture, buffer: usize, lines: usize,
         move |r: usize, c: usize| picture.owner(number(r, c).map(|s| 8 * memory.byte_of(s)), level + 1)
     };
     for (rank, &level) in picture.owners.coloured().iter().enumerate().rev().filter(|l| l.0 < 3) {
-        path(body, &borders(lines, per_line, owner(level)), [w, h], ["thick", "thin", "hair"][rank]);
+        edges(
+            body,
+            &borders(lines, per_line, owner(level)),
+            [per_line as f64 * w, lines as f64 * h],
+            [w, h],
+            rank,
+        );
     }
     let _ = writeln!(
         body,
@@ -219,6 +238,21 @@ fn rect(body: &mut String, [x, y]: [f64; 2], [w, h]: [f64; 2], look: Look, title
         Some(title) => format!("><title>{}</title></rect>\n", escape(&title)),
         None => "/>\n".to_owned(),
     };
+}
+
+/// The borders of a level of owners, the thinner the closer they stand.
+fn edges(body: &mut String, lines: &[[usize; 4]], [wide, tall]: [f64; 2], cell: [f64; 2], rank: usize) {
+    // All owners that a line of this length in all would leave, were they squares.
+    let length: f64 =
+        lines.iter().map(|l| (l[2] - l[0]) as f64 * cell[1] + (l[3] - l[1]) as f64 * cell[0]).sum();
+    let room = 2.0 * wide * tall / length.max(1.0);
+    let class = match (rank, room) {
+        (_, ..4.0) => return,
+        (0, 16.0..) => "thick",
+        (0 | 1, 9.0..) => "thin",
+        _ => "hair",
+    };
+    path(body, lines, cell, class);
 }
 
 /// Borders as one path.

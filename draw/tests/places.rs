@@ -125,8 +125,10 @@ fn check_byte(name: &str, layout: &Layout, picture: &Picture, at: u64) {
 
 #[test]
 fn larger_cells_hold_their_elements_and_nothing_else() {
-    let limits = Limits { elements: 0, cells: 2000 };
-    for case in SMALL.iter().chain(GALLERY) {
+    let few = Limits { elements: 0, cells: 2000 };
+    let many = Limits { elements: 0, cells: 20_000 };
+    let cases = SMALL.iter().chain(GALLERY);
+    for (case, limits) in cases.flat_map(|case| [(case, few), (case, many)]) {
         // Of some small ones nothing lies together.
         if ["mx", "mx4", "scalar", "vector"].contains(&case.name) {
             continue;
