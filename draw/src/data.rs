@@ -172,7 +172,7 @@ impl Picture {
         if found.len() <= 40 {
             found
         } else {
-            brackets(lines, |l| l.as_ref().map(|_| ()), |_, _| format!("0..{size}"))
+            brackets(lines, |l| l.as_ref().map(|l| l.start / size), |_, _| format!("0..{size}"))
         }
     }
 }

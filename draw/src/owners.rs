@@ -60,7 +60,12 @@ impl Owners {
         match (tile, &layout.geometry().device_size) {
             (Some(tile), _) => owners.push_tile(tile, paged.is_some(), layout),
             (None, Some(size)) => owners.push_sticks(size, element_bits(layout.format())),
-            (None, None) if paged.is_none() => owners.push("line", 8 * LINE, 1),
+            (None, None) if paged.is_none() => {
+                // Lines side by side are those of one row of the shard, or of the array.
+                let row = layout.geometry().shard_shape.last().or(layout.shape().last()).copied();
+                let bits = row.unwrap_or(1).saturating_mul(element_bits(layout.format()));
+                owners.push("line", 8 * LINE, (bits / (8 * LINE)).max(1));
+            }
             _ => {}
         }
         owners
@@ -132,10 +137,9 @@ impl Owners {
         several
     }
 
-    /// Whether a level has more owners than anyone tells apart, and in rows.
-    fn is_many(&self, level: usize) -> bool {
-        let Division { bits, wrap, .. } = self.divisions[level];
-        wrap > 1 && self.total_bits / bits > 512
+    /// How many parts of a level there are in all memory.
+    fn count(&self, level: usize) -> u64 {
+        self.total_bits / self.divisions[level].bits
     }
 
     /// The place of a bit's owners among 7 colours and 4 shades.
@@ -148,14 +152,18 @@ impl Owners {
         };
         let hue = square(0).map_or(0, |(y, x)| (x + 3 * y) % COLOURS);
         let parity = |k| square(k).map_or(0, |(y, x)| (x + y) % 2);
-        // Of very many owners, one colour for each row of them.
-        if let (Some((y, x)), true) = (square(0), coloured.first().is_some_and(|&level| self.is_many(level)))
-        {
-            return (y % COLOURS, 2 * (x % 2) + parity(1));
+        // Of very many owners, one colour for each seventh of the memory.
+        if let Some(&level) = coloured.first().filter(|&&level| self.count(level) > MANY) {
+            let (n, wrap) = (parts.get(level).copied().unwrap_or(0), self.divisions[level].wrap);
+            let side = if wrap > 1 { n % wrap } else { n };
+            return ((COLOURS * n / self.count(level)).min(COLOURS - 1), 2 * (side % 2) + parity(1));
         }
         (hue, 2 * parity(1) + parity(2))
     }
 }
+
+/// More owners than this are not told apart by colours.
+const MANY: u64 = 64;
 
 /// How many colours there are.
 pub(crate) const COLOURS: u64 = 7;

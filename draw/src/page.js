@@ -5,6 +5,8 @@ const DATA = JSON.parse(document.getElementById("data").textContent);
 // The colours of Okabe and Ito, which readers of all kinds of sight tell apart.
 const HUES = ["#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7"];
 const PADDING = 255;
+// More owners than this are not told apart by colours.
+const MANY = 64;
 const div = Math.floor;
 
 // ---------------------------------------------------------------- what a picture says
@@ -135,14 +137,18 @@ class Picture {
     };
     const [a, b, c] = [square(0), square(1), square(2)];
     const parity = (s) => (s ? (s[0] + s[1]) % 2 : 0);
-    // Of very many owners, one colour for each row of them.
-    if (a && this.many(this.levels[0])) return (a[0] % HUES.length) * 4 + 2 * (a[1] % 2) + parity(b);
+    // Of very many owners, one colour for each seventh of the memory.
+    const count = this.levels.length ? this.count(this.levels[0]) : 0;
+    if (a && count > MANY) {
+      const [n, wrap] = [parts[this.levels[0]], this.divisions[this.levels[0]].wrap];
+      return Math.min(HUES.length - 1, div((HUES.length * n) / count)) * 4 + 2 * ((wrap > 1 ? n % wrap : n) % 2) + parity(b);
+    }
     return (a ? (a[1] + 3 * a[0]) % HUES.length : 0) * 4 + 2 * parity(b) + parity(c);
   }
 
-  many(level) {
-    const { bits, wrap } = this.divisions[level];
-    return wrap > 1 && (8 * this.buffers * this.bufferBytes) / bits > 512;
+  /** How many parts of a level there are in all memory. */
+  count(level) {
+    return div((8 * this.buffers * this.bufferBytes) / this.divisions[level].bits);
   }
 
   /** The cell that holds a logical index; -1 outside of the shape. */
@@ -169,8 +175,9 @@ class Picture {
 
   /** What a buffer is; if it is to be `short`, without its virtual core and its chip. */
   bufferName(buffer, short) {
-    let terms = this.names[buffer];
-    if (short && terms) terms = terms.filter(([n], _, all) => n !== "chip" && (n !== "core" || !all.some((t) => t[0] === "y")));
+    const terms = this.names[buffer];
+    const said = (name) => (terms || []).find(([n]) => n === name);
+    if (short && said("y")) return `y${said("y")[1]} x${said("x")[1]}`;
     return terms && terms.length ? terms.map(([n, v]) => `${n} ${shown(v)}`).join(" ") : `buffer ${buffer}`;
   }
 
@@ -356,7 +363,7 @@ class Logical extends Panel {
     this.left = 62 + 46 * deep, this.top = 24;
     const [tall, wide] = p.cell;
     const fit = Math.min((w - this.left - 16) / (p.width * wide), (h - this.top - 16) / (p.height * tall), 22 / Math.min(tall, wide));
-    const least = (count, unit, room) => Math.max(unit * fit, Math.min(room / count, 3));
+    const least = (count, unit, room) => Math.max(unit * fit, Math.min(room / count, Math.max(3, Math.min(30, 220 / count))));
     this.cw = least(p.width, wide, w - this.left - 16) * this.zoom;
     this.ch = least(p.height, tall, h - this.top - 16) * this.zoom;
     this.size = [this.left + p.width * this.cw + 14, this.top + p.height * this.ch + 14];
@@ -598,7 +605,9 @@ class Memory extends Panel {
           if (own(k, at + per) !== mine) g.moveTo(x + c * sw, y + (line + 1) * sh), g.lineTo(x + (c + 1) * sw, y + (line + 1) * sh);
         }
       }
-      g.lineWidth = [2, 1.2, 0.7][k], g.globalAlpha = [1, 0.8, 0.5][k], g.strokeStyle = theme.fg, g.stroke(), (g.globalAlpha = 1);
+      // Owners of a slot or two need no heavy walls.
+      const slots = p.divisions[p.levels[k]].bits / 8 / p.slot;
+      g.lineWidth = slots > 2 ? [2, 1.2, 0.7][k] : 0.6, g.globalAlpha = [1, 0.8, 0.5][k], g.strokeStyle = theme.fg, g.stroke(), (g.globalAlpha = 1);
     }
     g.lineWidth = 1, g.strokeStyle = theme.fg;
     g.beginPath(), g.moveTo(x, y + l0 * sh), g.lineTo(x, y + l1 * sh), g.moveTo(x + per * sw, y + l0 * sh), g.lineTo(x + per * sw, y + l1 * sh), g.stroke();
@@ -927,7 +936,10 @@ function legends() {
       list.append(item);
     };
     let more = 0;
-    for (const bit of p.boxes.keys()) {
+    const many = p.levels.length && p.count(p.levels[0]) > MANY;
+    if (many) HUES.forEach((_, k) => add(theme.tints[4 * k], k ? "" : "from the first seventh of the memory"));
+    if (many) list.append(make("li", {}, "to the last"));
+    for (const bit of many ? [] : p.boxes.keys()) {
       if (list.children.length < 16) add(theme.tints[p.tint(bit) & ~3], p.ownerName(bit));
       else more++;
     }

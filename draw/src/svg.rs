@@ -1,10 +1,11 @@
 //! A picture as SVG: for papers and pages. Equal cells are joined, so that files stay small.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::data::{Bracket, Look, legend};
 use super::picture::Picture;
-use super::regions::{borders, regions};
+use super::regions::{Region, borders, regions};
 
 /// The largest panels, in pixels.
 const PANEL: [f64; 2] = [470.0, 520.0];
@@ -13,6 +14,9 @@ const LINES_WIDE: f64 = 400.0;
 /// The most lines of a buffer, and the most buffers.
 const MAX_LINES: usize = 40;
 const MAX_BUFFERS: usize = 12;
+
+/// About as many lines of all buffers.
+const ALL_LINES: usize = 120;
 
 /// Width of the offsets in front of lines, and height of a title.
 const GUTTER: f64 = 46.0;
@@ -37,7 +41,7 @@ pub fn svg(picture: &Picture) -> String {
             patternTransform=\"rotate(45)\"><rect class=\"void\" width=\"6\" height=\"6\"/>\
             <path class=\"hatch\" d=\"M0 0V6\"/></pattern></defs>\n";
     let _ = writeln!(out, "<rect class=\"page\" width=\"{:.0}\" height=\"{height:.0}\"/>", width + 12.0);
-    text(&mut out, [12.0, 20.0], "title", &cut(&picture.title, (width / 6.9) as usize));
+    text(&mut out, [12.0, 20.0], "title", &cut(&picture.title, (width / 8.2) as usize));
     text(&mut out, [12.0, 38.0], "note", &format!("{}. {}.", picture.summary(), legend(&picture.owners)));
     text(&mut out, [12.0, 54.0], "note", &picture.totals());
     out += &logical.body;
@@ -63,18 +67,14 @@ fn logical(picture: &Picture) -> Part {
     let [tall, wide] = picture.panel.cell.map(|n| n as f64);
     let scale = (PANEL[0] / (cols as f64 * wide)).min(PANEL[1] / (rows as f64 * tall)).min(14.0);
     let size = |count: usize, elements: f64, most: f64| {
-        (elements * scale).max((60.0 / count as f64).min(14.0)).min(most / count as f64)
+        (elements * scale).max((200.0 / count as f64).min(25.0)).min(most / count as f64)
     };
     let (w, h) = (size(cols, wide, PANEL[0]), size(rows, tall, PANEL[1]));
     let mut body = String::new();
     let _ = writeln!(body, "<g transform=\"translate({left:.1} {TOP})\">");
     text(&mut body, [0.0, -22.0], "head", "logical");
     let look = |r: usize, c: usize| picture.look(r * cols + c);
-    for region in regions(rows, cols, look) {
-        let at = [region.col as f64 * w, region.row as f64 * h];
-        let title = picture.bit(region.row * cols + region.col).map(|bit| owner_name(picture, bit));
-        rect(&mut body, at, [region.cols as f64 * w, region.rows as f64 * h], region.kind, title);
-    }
+    fills(&mut body, &regions(rows, cols, look), [w, h]);
     let owner = |level: usize| move |r: usize, c: usize| picture.owner(picture.bit(r * cols + c), level + 1);
     for (rank, &level) in picture.owners.coloured().iter().enumerate().rev().filter(|l| l.0 < 3) {
         edges(
@@ -141,8 +141,8 @@ fn physical(picture: &Picture, left: f64) -> Part {
     let w = (LINES_WIDE / per_line as f64).min(12.0);
     let h = w.clamp(5.0, 10.0);
     let lines = memory.buffer_slots().div_ceil(per_line);
-    let shown = lines.min(MAX_LINES);
     let buffers = (memory.buffers as usize).min(MAX_BUFFERS);
+    let shown = lines.min((ALL_LINES / buffers.max(1)).clamp(8, MAX_LINES));
     let block = TITLE + shown as f64 * h + if lines > shown { 16.0 } else { 4.0 } + 8.0;
     let per_column = ((640.0 / block) as usize).clamp(1, buffers.max(1)).max(buffers.div_ceil(3));
     let column = GUTTER + per_line as f64 * w + 22.0;
@@ -178,13 +178,7 @@ fn one_buffer(body: &mut String, picture: &Picture, buffer: usize, lines: usize,
     let number = |r: usize, c: usize| (r * per_line + c < slots).then_some(buffer * slots + r * per_line + c);
     let look = |r: usize, c: usize| number(r, c).map_or(Look::Outside, |s| picture.slot_look(s));
     let _ = writeln!(body, "<g transform=\"translate({GUTTER} {top:.1})\">");
-    for region in regions(lines, per_line, look) {
-        let at = [region.col as f64 * w, region.row as f64 * h];
-        let bit = number(region.row, region.col).map(|s| 8 * memory.byte_of(s));
-        let title =
-            bit.filter(|_| matches!(region.kind, Look::Owned(..))).map(|bit| owner_name(picture, bit));
-        rect(body, at, [region.cols as f64 * w, region.rows as f64 * h], region.kind, title);
-    }
+    fills(body, &regions(lines, per_line, look), [w, h]);
     let owner = |level: usize| {
         move |r: usize, c: usize| picture.owner(number(r, c).map(|s| 8 * memory.byte_of(s)), level + 1)
     };
@@ -212,32 +206,30 @@ fn one_buffer(body: &mut String, picture: &Picture, buffer: usize, lines: usize,
     *body += "</g>\n";
 }
 
-/// The owners of a bit by name: what its buffer is, and its parts down to the last owner.
-pub(crate) fn owner_name(picture: &Picture, bit: u64) -> String {
-    let buffer = bit / 8 / picture.memory.buffer_bytes.max(1);
-    let mut name = picture.buffer_name(buffer as usize);
-    let parts = picture.owners.parts(bit);
-    let inner = picture.owners.divisions.iter().zip(&parts);
-    for (division, part) in inner.filter(|(d, _)| d.owner && d.bits < 8 * picture.memory.buffer_bytes) {
-        let _ = write!(name, ", {} {part}", division.name);
+/// Regions as one path for each look, in cells, which a transform scales; the hatching keeps its size.
+fn fills(body: &mut String, regions: &[Region<Look>], [w, h]: [f64; 2]) {
+    let mut paths: BTreeMap<String, String> = BTreeMap::new();
+    for &Region { row, col, rows, cols, kind } in regions {
+        let class = match kind {
+            Look::Owned(hue, shade) => format!("c{hue} s{shade}"),
+            Look::Shared(hue) => format!("c{hue} e"),
+            Look::Padding => "p".to_owned(),
+            Look::Gap => "g".to_owned(),
+            Look::Outside => continue,
+        };
+        let path = paths.entry(class).or_default();
+        let _ = match kind {
+            Look::Padding => {
+                let [x, y, wide, tall] = [col as f64 * w, row as f64 * h, cols as f64 * w, rows as f64 * h];
+                write!(path, "M{x:.1} {y:.1}h{wide:.1}v{tall:.1}h-{wide:.1}z")
+            }
+            _ => write!(path, "M{col} {row}h{cols}v{rows}h-{cols}z"),
+        };
     }
-    name
-}
-
-fn rect(body: &mut String, [x, y]: [f64; 2], [w, h]: [f64; 2], look: Look, title: Option<String>) {
-    let class = match look {
-        Look::Owned(hue, shade) => format!("c{hue} s{shade}"),
-        Look::Shared(hue) => format!("c{hue} e"),
-        Look::Padding => "p".to_owned(),
-        Look::Gap => "g".to_owned(),
-        Look::Outside => return,
-    };
-    let _ =
-        write!(body, "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{w:.1}\" height=\"{h:.1}\"");
-    *body += &match title {
-        Some(title) => format!("><title>{}</title></rect>\n", escape(&title)),
-        None => "/>\n".to_owned(),
-    };
+    for (class, path) in paths {
+        let scale = if class == "p" { String::new() } else { format!(" transform=\"scale({w:.3} {h:.3})\"") };
+        let _ = writeln!(body, "<path class=\"{class}\"{scale} d=\"{path}\"/>");
+    }
 }
 
 /// The borders of a level of owners, the thinner the closer they stand.
@@ -248,8 +240,8 @@ fn edges(body: &mut String, lines: &[[usize; 4]], [wide, tall]: [f64; 2], cell: 
     let room = 2.0 * wide * tall / length.max(1.0);
     let class = match (rank, room) {
         (_, ..4.0) => return,
-        (0, 16.0..) => "thick",
-        (0 | 1, 9.0..) => "thin",
+        (0, 24.0..) => "thick",
+        (0 | 1, 10.0..) => "thin",
         _ => "hair",
     };
     path(body, lines, cell, class);
