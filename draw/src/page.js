@@ -398,10 +398,26 @@ class Logical extends Panel {
       }
     }
     g.globalAlpha = 1;
+    this.partly(g, [r0, r1, c0, c1]);
     this.edges(g, [r0, r1, c0, c1]);
     this.words(g, [r0, r1, c0, c1]);
     this.brackets(g, x0, y0, x1, y1);
     for (const { cell, colour } of marks(this.number)) if (cell >= 0) this.outline(g, this.box(cell), colour);
+  }
+
+  /** Hatches the part of larger cells that is padding: the end of a stick, of a tile. */
+  partly(g, [r0, r1, c0, c1]) {
+    const { picture: p, cw, ch, left, top } = this;
+    const [tall, wide] = p.cell;
+    g.fillStyle = this.pattern;
+    for (let c = c0; c < c1; c++) {
+      const free = p.colAt[c] < 0 ? 0 : 1 - p.colLen[c] / wide;
+      if (free > 0) g.fillRect(left + (c + 1 - free) * cw, top + r0 * ch, free * cw, (r1 - r0) * ch);
+    }
+    for (let r = r0; r < r1; r++) {
+      const free = p.rowAt[r] < 0 ? 0 : 1 - p.rowLen[r] / tall;
+      if (free > 0) g.fillRect(left + c0 * cw, top + (r + 1 - free) * ch, (c1 - c0) * cw, free * ch);
+    }
   }
 
   edges(g, [r0, r1, c0, c1]) {

@@ -75,6 +75,7 @@ fn logical(picture: &Picture) -> Part {
     text(&mut body, [0.0, -22.0], "head", "logical");
     let look = |r: usize, c: usize| picture.look(r * cols + c);
     fills(&mut body, &regions(rows, cols, look), [w, h]);
+    partly(&mut body, picture, [w, h]);
     let owner = |level: usize| move |r: usize, c: usize| picture.owner(picture.bit(r * cols + c), level + 1);
     for (rank, &level) in picture.owners.coloured().iter().enumerate().rev().filter(|l| l.0 < 3) {
         edges(
@@ -98,6 +99,12 @@ fn logical(picture: &Picture) -> Part {
         let (w, h) = (cols as f64 * w, rows as f64 * h);
         let at = [col as f64 * w / cols as f64 + 4.0, row as f64 * h / rows as f64 + 11.0];
         if w > 5.8 * name.len() as f64 + 6.0 && h > 13.0 {
+            let wide = 5.8 * name.len() as f64 + 4.0;
+            let (x, y) = (at[0] - 2.0, at[1] - 8.5);
+            let _ = writeln!(
+                body,
+                "<rect class=\"tag\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{wide:.1}\" height=\"11.5\"/>"
+            );
             text(&mut body, at, "name", &name);
         }
     }
@@ -114,6 +121,29 @@ fn logical(picture: &Picture) -> Part {
     }
     body += "</g>\n";
     Part { body, width: left + cols as f64 * w, height: TOP + rows as f64 * h }
+}
+
+/// Hatches the part of larger cells that is padding: the end of a stick, of a tile.
+fn partly(body: &mut String, picture: &Picture, [w, h]: [f64; 2]) {
+    let [rows, cols] = picture.panel.size().map(|n| n as f64);
+    let share = |line: &Option<std::ops::Range<u64>>, all: u64| {
+        line.as_ref().map_or(1.0, |held| (held.end - held.start) as f64 / all as f64)
+    };
+    let strip = |body: &mut String, [x, y, wide, tall]: [f64; 4]| {
+        let _ = writeln!(body, "<path class=\"p\" d=\"M{x:.1} {y:.1}h{wide:.1}v{tall:.1}h-{wide:.1}z\"/>");
+    };
+    for (n, line) in picture.panel.cols.iter().enumerate() {
+        let held = share(line, picture.panel.cell[1]);
+        if held < 1.0 {
+            strip(body, [(n as f64 + held) * w, 0.0, (1.0 - held) * w, rows * h]);
+        }
+    }
+    for (n, line) in picture.panel.rows.iter().enumerate() {
+        let held = share(line, picture.panel.cell[0]);
+        if held < 1.0 {
+            strip(body, [0.0, (n as f64 + held) * h, cols * w, (1.0 - held) * h]);
+        }
+    }
 }
 
 /// A bracket above the columns.
