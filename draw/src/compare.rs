@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tilewright::{Layout, Result};
 
-use super::picture::index;
+use super::panel::index;
 
 /// The most elements that are looked at; of larger tensors every so many-th is.
 const LOOKED_AT: u64 = 1 << 20;

@@ -19,6 +19,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod blocks;
 mod compare;
 mod data;
 mod gallery;

@@ -96,3 +96,15 @@ fn lines(layout: &Layout, dims: Range<usize>) -> Result<Lines> {
     let ascends = at.windows(2).all(|pair| pair[0] < pair[1]);
     Ok(if ascends { Lines { count: extent, at } } else { Lines::plain(count) })
 }
+
+/// The index at a row and a column of the logical panel.
+pub(crate) fn index(row: u64, col: u64, shape: &[u64]) -> Vec<u64> {
+    let mut index = vec![0; shape.len()];
+    let Some((last, outer)) = index.split_last_mut() else { return index };
+    *last = col;
+    let mut rest = row;
+    for (i, size) in outer.iter_mut().zip(shape).rev() {
+        (*i, rest) = (rest % size, rest / size);
+    }
+    index
+}

@@ -5,13 +5,13 @@ use tilewright::family::tenstorrent::mesh::Mapper;
 use tilewright::{DType, Descriptor, Layout, Placement, Tensor};
 use tilewright_draw::{Hardware, Limits, Picture};
 
-pub struct Case {
-    pub name: &'static str,
-    pub shape: &'static [u64],
-    pub dtype: DType,
-    pub to: &'static str,
-    pub device: &'static str,
-    pub mesh: &'static str,
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) shape: &'static [u64],
+    pub(crate) dtype: DType,
+    pub(crate) to: &'static str,
+    pub(crate) device: &'static str,
+    pub(crate) mesh: &'static str,
 }
 
 const fn case(name: &'static str, shape: &'static [u64], dtype: DType, to: &'static str) -> Case {
@@ -21,7 +21,7 @@ const fn case(name: &'static str, shape: &'static [u64], dtype: DType, to: &'sta
 const TILES: &str = "ttnn(dtype=bfloat16, layout=TILE)";
 const GRID: &str = "tensor<64x64xf32, #ttcore.metal_layout<(d0, d1) -> (d0, d1), undef, <8x8>, memref<8x8xf32, #ttcore.memory_space<l1>>>>";
 
-pub const GALLERY: &[Case] = &[
+pub(crate) const GALLERY: &[Case] = &[
     case(
         "one-core",
         &[2, 3, 64, 128],
@@ -79,7 +79,7 @@ pub const GALLERY: &[Case] = &[
 
 impl Case {
     /// Calls `look` with the layout and its picture.
-    pub fn with<T>(&self, limits: Limits, look: impl FnOnce(&Layout, &Picture) -> T) -> T {
+    pub(crate) fn with<T>(&self, limits: Limits, look: impl FnOnce(&Layout, &Picture) -> T) -> T {
         let tensor = Tensor::new(self.shape, self.dtype);
         let to: Descriptor = self.to.parse().unwrap_or_else(|e| panic!("{}: {e}", self.name));
         let device = (!self.device.is_empty()).then(|| self.device.parse::<Device>().unwrap());
