@@ -180,7 +180,7 @@ fn divisors(count: u64) -> impl Iterator<Item = u64> {
 mod tests {
     #[test]
     fn divisors_ascend() {
-        for count in 0..200 {
+        for count in 0..200_u64 {
             let expected: Vec<u64> = (1..=count).filter(|&n| count.is_multiple_of(n)).collect();
             assert_eq!(super::divisors(count).collect::<Vec<_>>(), expected, "{count}");
         }
