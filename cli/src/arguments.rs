@@ -7,7 +7,6 @@ use tilewright::DType;
 use tilewright::family::Tensor;
 use tilewright::text::MAX_TEXT;
 
-use super::draw::DrawArgs;
 use super::failure::{Failure, Result};
 use super::mlir;
 
@@ -270,6 +269,23 @@ pub(crate) struct LocateArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct DrawArgs {
+    /// A .tensorbin file to draw, instead of a layout
+    #[arg(conflicts_with_all = ["TensorArgs", "LayoutArgs", "from"])]
+    pub(crate) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tensor: TensorArgs,
+    #[command(flatten)]
+    pub(crate) layouts: LayoutArgs,
+    /// Another layout of the same tensor, drawn beside the first with what moves from this one to it
+    #[arg(long, value_name = "LAYOUT")]
+    pub(crate) from: Option<String>,
+    /// Where the picture goes: .html or .svg
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
 }
 
 #[derive(Args)]

@@ -1,16 +1,15 @@
 //! `tilewright draw`: pictures of layouts; and the pictures of `explain --picture` and `scan --draw`.
 
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::Args;
 use kernels::Isa;
 use tilewright::family::{Placement, Tensor};
 use tilewright::{Descriptor, Error, Layout};
 use tilewright_draw::{Entry, Hardware, Limits, Picture, Strip, compare, gallery, html, svg, terminal};
 use tilewright_files::{Order, Output};
 
-use super::arguments::{LayoutArgs, NumberArgs, TensorArgs};
+use super::arguments::{DrawArgs, NumberArgs};
 use super::engine::{Choices, Job, Texts};
 use super::failure::{Failure, Result};
 use super::hardware::hardware;
@@ -19,23 +18,6 @@ use super::tensorbin;
 
 /// What a terminal shows at once.
 const ON_A_TERMINAL: Limits = Limits { elements: 1 << 13, cells: 96 * 48 };
-
-#[derive(Args)]
-pub(crate) struct DrawArgs {
-    /// A .tensorbin file to draw, instead of a layout
-    #[arg(conflicts_with_all = ["TensorArgs", "LayoutArgs", "from"])]
-    file: Option<PathBuf>,
-    #[command(flatten)]
-    tensor: TensorArgs,
-    #[command(flatten)]
-    layouts: LayoutArgs,
-    /// Another layout of the same tensor, drawn beside the first with what moves from this one to it
-    #[arg(long, value_name = "LAYOUT")]
-    from: Option<String>,
-    /// Where the picture goes: .html or .svg
-    #[arg(short, long, value_name = "FILE")]
-    out: PathBuf,
-}
 
 pub(crate) fn run(args: &DrawArgs, isa: Isa) -> Result<()> {
     let kind = args.out.extension().and_then(|e| e.to_str()).unwrap_or("");
