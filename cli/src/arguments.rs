@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Say where an element lies, or what lies at a byte
     Locate(LocateArgs),
+    /// Draw a layout, as a page or an image
+    Draw(DrawArgs),
     /// Turn a mesh mapper into TT-Mesh's ShardedBufferConfig
     Lower(LowerArgs),
     /// List every layout in the IR of a compiler
@@ -183,6 +185,9 @@ pub(crate) struct ScanArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+    /// Also draw every layout into this directory, with an index.html, the most padding first
+    #[arg(long, value_name = "DIR")]
+    pub(crate) draw: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -274,6 +279,9 @@ pub(crate) struct ExplainArgs {
     pub(crate) from: Option<String>,
     #[command(flatten)]
     pub(crate) layouts: LayoutArgs,
+    /// Also show the layout as a picture, in colour on a terminal
+    #[arg(long, conflicts_with_all = ["json", "dci", "file"])]
+    pub(crate) picture: bool,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -293,6 +301,23 @@ pub(crate) struct LocateArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct DrawArgs {
+    /// A .tensorbin file to draw, instead of a layout
+    #[arg(conflicts_with_all = ["TensorArgs", "LayoutArgs", "from"])]
+    pub(crate) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tensor: TensorArgs,
+    #[command(flatten)]
+    pub(crate) layouts: LayoutArgs,
+    /// Another layout of the same tensor, drawn beside the first with what moves from this one to it
+    #[arg(long, value_name = "LAYOUT")]
+    pub(crate) from: Option<String>,
+    /// Where the picture goes: .html or .svg
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
 }
 
 #[derive(Args)]

@@ -91,8 +91,18 @@ impl Texts {
         let Some(from) = &self.from else {
             return Ok(dense(&self.tensor, order).layout(&self.tensor, &Placement::default())?);
         };
-        let device = self.device.as_ref().filter(|_| self.device_is_of_source());
+        let device = self.source_device();
         Ok(from.layout(&self.tensor, &Placement { device, lenient: self.lenient, ..Placement::default() })?)
+    }
+
+    /// The text of the source, where there is one.
+    pub(crate) fn from(&self) -> Option<&Descriptor> {
+        self.from.as_ref()
+    }
+
+    /// The device, where it places the cores of the source.
+    pub(crate) fn source_device(&self) -> Option<&Device> {
+        self.device.as_ref().filter(|_| self.device_is_of_source())
     }
 
     /// The device places the cores of the side that has cores: of the source on the way back to a host array.
@@ -134,7 +144,7 @@ pub(crate) struct Job {
     pub(crate) texts: Texts,
     pub(crate) layout: Layout,
     pub(crate) plan: Plan,
-    source: Layout,
+    pub(crate) source: Layout,
     /// The order of the destination's elements, if it is one dense host array.
     order: Option<Order>,
 }

@@ -4,12 +4,14 @@ use kernels::Isa;
 use serde_json::json;
 use tilewright::family::Descriptor;
 use tilewright::family::loops::Dci;
+use tilewright_draw::shown;
 use tilewright_files::Order;
 
 use super::arguments::{ExplainArgs, NumberArgs};
+use super::draw;
 use super::engine::{Choices, Job, Texts};
 use super::failure::Result;
-use super::hardware::{Hardware, shown};
+use super::hardware::hardware;
 use super::streams::{print, warn};
 use super::tensorbin;
 
@@ -29,7 +31,8 @@ pub(crate) fn run(args: &ExplainArgs, isa: Isa) -> Result<()> {
         (true, _) => format!("{}\n", Dci::from_layout(&job.layout, &job.texts.host()?)?),
         (_, true) => json(&job, isa),
         _ => text(&job, isa)?,
-    })
+    })?;
+    if args.picture { draw::on_terminal(&job) } else { Ok(()) }
 }
 
 /// Places without an element, in percent of all places.
@@ -183,7 +186,7 @@ fn result(job: &Job, isa: Isa, nests: &[String]) -> Result<Vec<Row>> {
 /// The first buffers, one line each.
 fn buffers(job: &Job) -> Result<String> {
     let layout = &job.layout;
-    let hardware = Hardware::new(&job.texts, layout)?;
+    let hardware = hardware(&job.texts, layout)?;
     let mut text = "buffers: the indices that each holds lie in these ranges\n".to_owned();
     for buffer in 0..layout.buffers().min(SHOWN as u64) {
         text += &format!("  {buffer}");

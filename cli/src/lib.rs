@@ -9,6 +9,7 @@ mod bench;
 mod checkpoint;
 mod convert;
 mod destination;
+mod draw;
 mod engine;
 mod explain;
 mod failure;
@@ -72,6 +73,7 @@ fn run(cli: &Cli) -> Result<()> {
         Some(Command::Convert(arguments)) => convert::run(arguments, isa),
         Some(Command::Explain(arguments)) => explain::run(arguments, isa),
         Some(Command::Locate(arguments)) => locate::run(arguments),
+        Some(Command::Draw(arguments)) => draw::run(arguments, isa),
         Some(Command::Lower(arguments)) => lower::run(arguments),
         Some(Command::Scan(arguments)) => scan::run(arguments),
         Some(Command::Pack(arguments)) => pack::run(arguments, isa),

@@ -5,11 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tilewright::family::Placement;
+use tilewright::family::{Placement, Tensor};
 use tilewright::text;
 use tilewright::{Error, Layout};
 
 use super::arguments::ScanArgs;
+use super::draw::{self, Shown};
 use super::failure::{Failure, Result};
 use super::mlir;
 use super::progress::Stage;
@@ -29,8 +30,7 @@ struct Found {
 
 /// A layout that its text gives.
 struct Fitted {
-    shape: Vec<u64>,
-    dtype: &'static str,
+    tensor: Tensor,
     layout: Layout,
     /// Why the layout is of no use as a destination, if it is not.
     fault: Option<String>,
@@ -63,7 +63,10 @@ pub(crate) fn run(args: &ScanArgs) -> Result<()> {
         }
     }
     drop(stage);
-    print(&if args.json { json(files.len(), torn, &found) } else { table(files.len(), torn, &found) })
+    print(&if args.json { json(files.len(), torn, &found) } else { table(files.len(), torn, &found) })?;
+    args.draw
+        .as_ref()
+        .map_or(Ok(()), |directory| draw::all(directory, found.iter().filter_map(Found::shown).collect()))
 }
 
 /// The file, or every `.mlir` file below the folder, in the order of their names.
@@ -100,7 +103,7 @@ fn fit(text: &str, placement: &Placement<'_>) -> Result<Fitted, String> {
     let tensor = descriptor.tensor().ok_or("its element type is that of no tensor")?;
     let layout = descriptor.layout(&tensor, placement).map_err(message)?;
     let fault = layout.check_destination().err().map(message);
-    Ok(Fitted { shape: tensor.shape, dtype: tensor.dtype.name(), layout, fault })
+    Ok(Fitted { tensor, layout, fault })
 }
 
 impl Fitted {
@@ -120,13 +123,21 @@ impl Found {
         }
     }
 
+    /// The layout as a picture shows it, if it has no fault.
+    fn shown(&self) -> Option<Shown<'_>> {
+        let fitted = self.outcome.as_ref().ok().filter(|fitted| fitted.fault.is_none())?;
+        let Fitted { tensor, layout, .. } = fitted;
+        let notes = vec![format!("used {} times, first at {}", self.count, self.at)];
+        Some(Shown { text: &self.text, tensor, layout, notes })
+    }
+
     fn json(&self) -> Value {
         let mut object =
             json!({ "text": self.text, "count": self.count, "at": self.at, "fault": self.fault() });
         if let Ok(fitted) = &self.outcome {
             let (layout, geometry) = (&fitted.layout, fitted.layout.geometry());
-            object["logical_shape"] = json!(fitted.shape);
-            object["dtype"] = json!(fitted.dtype);
+            object["logical_shape"] = json!(fitted.tensor.shape);
+            object["dtype"] = json!(fitted.tensor.dtype.name());
             object["stored"] = json!(layout.format().to_string());
             object["physical_shape"] = json!(geometry.physical_shape);
             object["grid"] = json!(geometry.grid);
@@ -167,13 +178,13 @@ fn table(files: usize, torn: usize, found: &[Found]) -> String {
     for found in found {
         match &found.outcome {
             Ok(fitted) => {
-                let shape: Vec<String> = fitted.shape.iter().map(u64::to_string).collect();
+                let shape: Vec<String> = fitted.tensor.shape.iter().map(u64::to_string).collect();
                 let (buffers, bytes) = (fitted.layout.buffers(), fitted.layout.buffer_bytes());
                 out += &format!(
                     "{:>6}  {:<20} {:<6} {buffers:>8} {bytes:>12} {:>6.1}%  {}\n",
                     found.count,
                     shape.join("x"),
-                    fitted.dtype,
+                    fitted.tensor.dtype.name(),
                     fitted.waste(),
                     found.at
                 );

@@ -8,7 +8,7 @@ use tilewright::Layout;
 use tilewright::family::tenstorrent::mesh::{Mapper, MeshPlacement};
 use tilewright::family::{Descriptor, Tensor};
 use tilewright_files::Source;
-use tilewright_files::tensorbin::{TensorBin, Topology};
+use tilewright_files::tensorbin::{Payload, TensorBin, Topology};
 
 use super::arguments;
 use super::engine::Texts;
@@ -67,6 +67,14 @@ pub(crate) fn explain(path: &Path, as_json: bool) -> Result<()> {
     let file = TensorBin::read(&Source::open(path)?)?;
     let stored = file.spec.stored()?;
     print(&if as_json { object(&file, &stored) } else { text(&file, &stored) })
+}
+
+/// What a picture of a file shows: the whole tensor, its layout with a buffer for each stored copy, and what describes
+/// one of these.
+pub(crate) fn drawn(path: &Path) -> Result<(Tensor, Layout, Descriptor)> {
+    let file = TensorBin::read(&Source::open(path)?)?;
+    let Payload { tensor, layout, .. } = file.whole(None)?;
+    Ok((tensor, layout, file.spec.stored()?))
 }
 
 /// How the tensor was handed out, as the mapper that does so.
