@@ -127,7 +127,7 @@ impl Soak {
     /// The same conversion through a ring of slots, to the end or until it is cancelled.
     fn stage(&self, random: &mut Random, plan: &Plan, source: &[u8], expect: &[u8]) {
         let cancel = Cancel::default();
-        let left = AtomicUsize::new(random.below(400) as usize);
+        let left = AtomicUsize::new(random.below(60) as usize);
         let clock = Cancelling { clock: VirtualClock::default(), cancel: &cancel, left };
         let memory = Memory::new([plan.destination_bytes()]).unwrap();
         let order = Order::Shuffled(random.next());
