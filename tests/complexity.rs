@@ -52,30 +52,40 @@ static ALLOCATOR: Counting = Counting;
 /// The stack of a thread that compiles: what Rust gives to threads by default.
 const STACK: usize = 2 << 20;
 
-/// Bytes that a compilation may hold at once: so many, and so many for each nest of the plan.
-const BYTES: (usize, usize) = (4 << 20, 64 << 10);
+/// Bytes that a compilation may hold at once: so many, and so many for each nest of the plan. About four times what is seen.
+const BYTES: (usize, usize) = (128 << 10, 12 << 10);
 
-/// Time that a compilation may take in an unoptimised build on a busy machine. It is no measure of speed.
-const LIMIT: Duration = Duration::from_secs(30);
+/// Bytes that it may hold where it is refused at a bound of ours, which is 2^18 pieces of a map.
+const REFUSED: usize = 1 << 30;
+
+/// After this long a compilation counts as hanging, in an unoptimised build on a busy machine. It is no measure of speed.
+const LIMIT: Duration = Duration::from_secs(240);
 
 fn lay(text: &str, tensor: &Tensor) -> Option<Layout> {
     text.parse::<Descriptor>().ok()?.layout(tensor, &Placement::default()).ok()
 }
 
-/// What a compilation took: nests, the most bytes at once, time. None where there is a bound of ours in its way.
-fn cost(from: &Layout, to: &Layout) -> Option<(usize, usize, Duration)> {
+/// What a compilation took.
+#[derive(Debug)]
+struct Cost {
+    /// The nests of the plan; none where a bound of ours was in its way.
+    nests: Option<usize>,
+    /// The most bytes that it held at once.
+    bytes: usize,
+    time: Duration,
+}
+
+/// Compiles; none where the two layouts have no plan for another reason.
+fn cost(from: &Layout, to: &Layout) -> Option<Cost> {
     let held = HELD.get();
     PEAK.set(held);
     let begin = Instant::now();
     let plan = Plan::compile(from, to, &Options::default());
     let (time, bytes) = (begin.elapsed(), PEAK.get() - held);
     match plan {
-        Ok(plan) => Some((plan.nests(), bytes, time)),
-        Err(Error::TooComplex { .. }) => {
-            assert!(bytes < 1 << 30 && time < LIMIT, "{bytes} bytes and {time:?} to refuse");
-            None
-        }
-        Err(Error::Unverified { .. }) => panic!("{}", plan.unwrap_err()),
+        Ok(plan) => Some(Cost { nests: Some(plan.nests()), bytes, time }),
+        Err(Error::TooComplex { .. }) => Some(Cost { nests: None, bytes, time }),
+        Err(error @ Error::Unverified { .. }) => panic!("{error}"),
         Err(_) => None,
     }
 }
@@ -105,7 +115,7 @@ fn sizes() -> impl Strategy<Value = [u64; 5]> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 40, max_shrink_iters: 8, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn planning_takes_memory_by_the_number_of_nests(numbers in sizes(), a in 0..LAYOUTS.len(), b in 0..LAYOUTS.len()) {
@@ -119,13 +129,12 @@ proptest! {
         };
         let thread = std::thread::Builder::new().stack_size(STACK).spawn(work).unwrap();
         let (found, texts) = thread.join().unwrap();
-        if let Some((nests, bytes, time)) = found {
-            if std::env::var_os("TILEWRIGHT_COSTS").is_some() {
-                println!("{nests:6} nests {bytes:10} bytes {time:10.1?} {texts:?} {numbers:?}");
-            }
-            prop_assert!(bytes <= BYTES.0 + BYTES.1 * nests, "{bytes} bytes for {nests} nests: {texts:?}");
-            prop_assert!(time < LIMIT, "{time:?} for {nests} nests: {texts:?}");
+        let Some(cost) = found else { return Ok(()) };
+        if std::env::var_os("TILEWRIGHT_COSTS").is_some() {
+            println!("{cost:?} {texts:?} {numbers:?}");
         }
+        let most = cost.nests.map_or(REFUSED, |nests| BYTES.0 + BYTES.1 * nests);
+        prop_assert!(cost.bytes <= most && cost.time < LIMIT, "{cost:?}, at most {most} bytes: {texts:?}");
     }
 }
 
