@@ -69,7 +69,7 @@ fn count(tokens: TokenStream, found: &mut [usize; 2]) {
 fn every_unsafe_block_is_in_the_inventory() {
     let mut files = Vec::new();
     for package in packages() {
-        for folder in ["src", "tests", "benches", "examples", "fuzz_targets"] {
+        for folder in ["src", "tests", "benches", "examples", "bodies", "fuzz_targets"] {
             sources(&package.join(folder), &mut files);
         }
         if package.ends_with("benches") {

@@ -23,8 +23,9 @@ fn tensorbin(bytes: &[u8]) {
     for shard in &file.shards {
         let _ = file.shard(&shard.coordinate);
     }
-    let _ = (file.cuts(), file.stored(), file.complete(), file.check_replicas(&source));
+    let _ = (file.topology.cuts(), file.stored(), file.check_replicas(&source));
     let Ok(payload) = file.whole(None) else { return };
+    let _ = payload.complete();
     let Ok(bytes) = payload.bytes(&source) else { return };
     if payload.layout.total_bytes() > RUN || payload.layout.elements() > RUN {
         return;
