@@ -422,6 +422,17 @@ fn manifests_of_others() {
     fs::write(&path, text).unwrap();
     assert!(verify::manifest(&out).unwrap_err().to_string().contains("format 2"));
     assert_eq!(pack(&model, rules, &out, 8 * MIB, &run(1, true)).unwrap().made, 1);
+    // A manifest that leads out of its folder: what it names there is not read.
+    let text = fs::read_to_string(&path).unwrap();
+    let (file, outside) = (&verify::manifest(&out).unwrap().outputs[0].file, folder.path().join("outside"));
+    fs::copy(out.join(file), &outside).unwrap();
+    for elsewhere in ["../outside", outside.to_str().unwrap(), "..", ""] {
+        fs::write(&path, text.replace(&format!("\"file\": \"{file}\""), &format!("\"file\": \"{elsewhere}\""))).unwrap();
+        let faults = verify::hashes(&out, &verify::manifest(&out).unwrap(), |_| ()).unwrap();
+        let found: Vec<_> = faults.iter().map(|f| (f.file.as_str(), f.what.as_str())).collect();
+        assert_eq!(found, [(elsewhere, "is no name of a file in this directory")]);
+    }
+    fs::write(&path, &text).unwrap();
     // A file of somebody else stays.
     fs::write(&path, "{}").unwrap();
     for resume in [false, true] {

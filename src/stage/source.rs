@@ -145,3 +145,9 @@ fn read_some(file: &File, at: u64, into: &mut [u8]) -> std::io::Result<usize> {
 fn read_some(file: &File, at: u64, into: &mut [u8]) -> std::io::Result<usize> {
     std::os::windows::fs::FileExt::seek_read(file, into, at)
 }
+
+/// Here no file can be opened, so that none can be read.
+#[cfg(not(any(unix, windows)))]
+fn read_some(_: &File, _: u64, _: &mut [u8]) -> std::io::Result<usize> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
