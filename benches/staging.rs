@@ -6,15 +6,15 @@
 //!
 //! Prints a Markdown table, and draws it where a file is named. `fill` is a run whose sink takes slots for nothing,
 //! `transfer` the bytes divided by the bandwidth, and the bound is the greater of both and one slot of the lesser.
-//! Bandwidths are multiples of the rate at which slots are filled. Each figure is the median of five runs. It takes some
-//! 20 s on two quiet cores.
+//! Bandwidths are multiples of the rate at which slots are filled. Each figure is the median of five runs, those of filling and
+//! of the link by turns.
 
 use std::fmt::Write;
 use std::time::Duration;
 
 use tilewright::run::{Executor, Pool};
 use tilewright::stage::{
-    Blocking, HugePages, Link, Report, Settings, Sink, Slot, Source, Stager, SystemClock, Transfer,
+    Blocking, HugePages, Link, Settings, Sink, Slot, Source, Stager, SystemClock, Transfer,
 };
 use tilewright_benches::{Case, Memory};
 
@@ -72,22 +72,21 @@ fn table(
     let transfers = [Transfer { plan: &job.plan, source: Source::Memory(&memory.source) }];
     let settings = Settings { executor, ..Settings::default() };
     let mut stager = Stager::new(SLOTS, slot_bytes, &mut HugePages)?;
-    let mut run = |sink: &mut dyn FnMut() -> Box<dyn Sink>| -> tilewright::Result<Report> {
-        let mut reports = Vec::new();
-        for _ in 0..if test { 1 } else { RUNS } {
-            reports.push(stager.run(&transfers, &mut *sink(), &settings)?);
-        }
-        reports.sort_by_key(|r| r.wall);
-        Ok(reports[reports.len() / 2])
-    };
-    run(&mut || Box::new(Blocking::new(|_: &Slot| Ok(()))))?;
-    let fill = run(&mut || Box::new(Blocking::new(|_: &Slot| Ok(()))))?;
-    let (bytes, slots) = (fill.bytes as f64, fill.slots as f64);
+    let mut run = |sink: &mut dyn Sink| stager.run(&transfers, sink, &settings);
+    let free = || Blocking::new(|_: &Slot| Ok(()));
+    run(&mut free())?;
+    let first = run(&mut free())?;
+    let (bytes, slots) = (first.bytes as f64, first.slots as f64);
     let mut rows = Vec::new();
     for speed in SPEEDS {
-        let rate = speed * bytes / fill.wall.as_secs_f64();
-        let report = run(&mut || Box::new(Link::new(&SystemClock, rate, Duration::ZERO)))?;
-        let (fill, transfer, wall) = (fill.wall.as_secs_f64(), bytes / rate, report.wall.as_secs_f64());
+        let rate = speed * bytes / first.wall.as_secs_f64();
+        let (mut fills, mut walls) = (Vec::new(), Vec::new());
+        // By turns, so that what else a machine does is in both.
+        for _ in 0..if test { 1 } else { RUNS } {
+            fills.push(run(&mut free())?.wall);
+            walls.push(run(&mut Link::new(&SystemClock, rate, Duration::ZERO))?.wall);
+        }
+        let (fill, transfer, wall) = (median(fills), bytes / rate, median(walls));
         let bound = fill.max(transfer) + fill.min(transfer) / slots;
         println!(
             "| {name} | {} KiB | {speed} | {:.2} | {:.2} | {:.2} | {:.2} | {:.3} |",
@@ -101,6 +100,12 @@ fn table(
         rows.push(Row { case: name, slot_bytes, speed, fill, bound, wall });
     }
     Ok(rows)
+}
+
+/// In seconds.
+fn median(mut times: Vec<Duration>) -> f64 {
+    times.sort();
+    times[times.len() / 2].as_secs_f64()
 }
 
 /// Width and height of the part of the chart that a case has, in pixels, and the margins around it.

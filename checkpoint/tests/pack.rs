@@ -427,7 +427,11 @@ fn manifests_of_others() {
     let (file, outside) = (&verify::manifest(&out).unwrap().outputs[0].file, folder.path().join("outside"));
     fs::copy(out.join(file), &outside).unwrap();
     for elsewhere in ["../outside", outside.to_str().unwrap(), "..", ""] {
-        fs::write(&path, text.replace(&format!("\"file\": \"{file}\""), &format!("\"file\": \"{elsewhere}\""))).unwrap();
+        fs::write(
+            &path,
+            text.replace(&format!("\"file\": \"{file}\""), &format!("\"file\": \"{elsewhere}\"")),
+        )
+        .unwrap();
         let faults = verify::hashes(&out, &verify::manifest(&out).unwrap(), |_| ()).unwrap();
         let found: Vec<_> = faults.iter().map(|f| (f.file.as_str(), f.what.as_str())).collect();
         assert_eq!(found, [(elsewhere, "is no name of a file in this directory")]);
