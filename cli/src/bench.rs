@@ -6,8 +6,8 @@ use kernels::Isa;
 use serde_json::json;
 use tilewright::run::{Executor, Inline, Pool};
 
-use super::arguments::BenchArgs;
-use super::failure::Result;
+use super::arguments::{BenchArgs, beginning};
+use super::failure::{Failure, Result};
 use super::streams::print;
 use tilewright_benches::{Job, Memory, cases};
 
@@ -36,6 +36,13 @@ impl Row {
 }
 
 pub(crate) fn run(arguments: &BenchArgs, isa: Isa) -> Result<()> {
+    if let Some(filter) = &arguments.filter {
+        let names: Vec<&str> = cases().iter().map(|case| case.name).collect();
+        if !names.iter().any(|name| name.contains(filter.as_str())) {
+            let needed = format!("a part of one of these names: {}", names.join(", "));
+            return Err(Failure::usage("filter", format!("`{}`", beginning(filter)), needed));
+        }
+    }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let pool = Pool::new(cores)?;
     let mut rows = Vec::new();

@@ -12,7 +12,9 @@ use tilewright::{Error, Layout};
 use super::arguments::ScanArgs;
 use super::draw::{self, Shown};
 use super::failure::{Failure, Result};
-use super::{mlir, print};
+use super::mlir;
+use super::progress::Stage;
+use super::streams::{print, warn};
 
 /// How deep folders are looked into.
 const MAX_FOLDERS: usize = 64;
@@ -37,9 +39,19 @@ struct Fitted {
 pub(crate) fn run(args: &ScanArgs) -> Result<()> {
     let files = files(&args.path)?;
     let placement = Placement { lenient: args.lenient, ..Placement::default() };
-    let (mut found, mut known) = (Vec::<Found>::new(), HashMap::<String, usize>::new());
+    let (mut found, mut known, mut torn) = (Vec::<Found>::new(), HashMap::<String, usize>::new(), 0);
+    let size = |file: &PathBuf| fs::metadata(file).map_or(0, |about| about.len());
+    let stage = Stage::begin("scanning", files.iter().map(size).sum());
     for file in &files {
-        for used in mlir::read(file)?.uses() {
+        let module = mlir::read(file)?;
+        stage.advance(size(file));
+        let torn_here = module.torn().iter().map(|t| {
+            let at = format!("{}:{}:{}", file.display(), t.line, t.column);
+            format!("{at}: a type that does not end is skipped: `{}`", t.text)
+        });
+        warn(&torn_here.collect::<Vec<_>>());
+        torn += module.torn().len();
+        for used in module.uses() {
             if let Some(&k) = known.get(&used.text) {
                 found[k].count += used.count;
                 continue;
@@ -50,7 +62,8 @@ pub(crate) fn run(args: &ScanArgs) -> Result<()> {
             found.push(Found { text: used.text.clone(), count: used.count, at, outcome });
         }
     }
-    print(&if args.json { json(files.len(), &found) } else { table(files.len(), &found) })?;
+    drop(stage);
+    print(&if args.json { json(files.len(), torn, &found) } else { table(files.len(), torn, &found) })?;
     args.draw
         .as_ref()
         .map_or(Ok(()), |directory| draw::all(directory, found.iter().filter_map(Found::shown).collect()))
@@ -143,18 +156,21 @@ fn sums(found: &[Found]) -> (u64, usize) {
     (found.iter().map(|f| f.count).sum(), found.iter().filter(|f| f.fault().is_some()).count())
 }
 
-fn json(files: usize, found: &[Found]) -> String {
+fn json(files: usize, torn: usize, found: &[Found]) -> String {
     let (uses, faults) = sums(found);
     let layouts: Vec<Value> = found.iter().map(Found::json).collect();
-    let object = json!({ "files": files, "uses": uses, "faults": faults, "layouts": layouts });
+    let object = json!({ "files": files, "uses": uses, "faults": faults, "torn": torn, "layouts": layouts });
     // One object on one line, for tools that read lines.
     format!("{object}\n")
 }
 
-fn table(files: usize, found: &[Found]) -> String {
+fn table(files: usize, torn: usize, found: &[Found]) -> String {
     let (uses, faults) = sums(found);
-    let mut out =
-        format!("files {files}, distinct layouts {}, uses {uses}, with a fault {faults}\n", found.len());
+    let torn = if torn > 0 { format!(", torn and skipped {torn}") } else { String::new() };
+    let mut out = format!(
+        "files {files}, distinct layouts {}, uses {uses}, with a fault {faults}{torn}\n",
+        found.len()
+    );
     out += &format!(
         "{:>6}  {:<20} {:<6} {:>8} {:>12} {:>7}\n",
         "uses", "shape", "type", "buffers", "bytes each", "waste"
