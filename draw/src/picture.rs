@@ -1,6 +1,6 @@
 //! The one data model that every printer shows.
 
-use tilewright::{Format, Layout, Result};
+use tilewright::{Error, Format, Layout, Result};
 
 use super::blocks::{Blocks, Choice, across};
 use super::hardware::{Hardware, Term};
@@ -13,6 +13,9 @@ const NOWHERE: u64 = u64::MAX;
 
 /// The most copies of an element that are drawn.
 const MAX_COPIES: u64 = 64;
+
+/// The most slots of the memory; of a layout with wide gaps nearly all are empty.
+const MAX_SLOTS: u64 = 1 << 20;
 
 /// The most buffers that are named one by one.
 const MAX_NAMED: u64 = 1 << 12;
@@ -84,7 +87,8 @@ impl Picture {
     ///
     /// # Errors
     /// Where elements share places, as they may in a source; [`tilewright::Error::Value`] where the tensor has more than 2^20 rows
-    /// or columns; [`tilewright::Error::TooComplex`] where no cells are large enough.
+    /// or columns; [`Error::TooComplex`] where no cells are large enough, or
+    /// their memory has more than 2^20 slots.
     pub fn new(hardware: &Hardware<'_>, limits: Limits) -> Result<Picture> {
         let layout = hardware.layout();
         layout.check_destination()?;
@@ -123,7 +127,7 @@ impl Picture {
             shared: vec![],
         };
         picture.place(layout, &lines, choice.inner)?;
-        picture.fill_memory(layout);
+        picture.fill_memory(layout)?;
         Ok(picture)
     }
 
@@ -218,7 +222,7 @@ impl Picture {
     }
 
     /// Fills in what each slot of the memory holds.
-    fn fill_memory(&mut self, layout: &Layout) {
+    fn fill_memory(&mut self, layout: &Layout) -> Result<()> {
         let buffer_bytes = layout.buffer_bytes();
         let begins = self
             .bits
@@ -240,6 +244,10 @@ impl Picture {
         self.memory =
             Memory { buffers: layout.buffers(), buffer_bytes, slot_bytes, line_bytes, slots: vec![] };
         let memory = &self.memory;
+        if layout.total_bytes() / slot_bytes.max(1) + layout.buffers() > MAX_SLOTS {
+            let what = "a picture of this layout's memory".into();
+            return Err(Error::TooComplex { what, cap: MAX_SLOTS as usize });
+        }
         let mut slots = vec![Slot::Padding; memory.buffer_slots() * memory.buffers as usize];
         for (i, slot) in slots.iter_mut().enumerate() {
             if self.is_exact() && self.is_gap(layout, memory.byte_of(i)) {
@@ -265,6 +273,7 @@ impl Picture {
             }
         }
         self.memory.slots = slots;
+        Ok(())
     }
 
     /// Whether a byte is neither an element's nor filled: between pages, or in a header behind its last exponent.

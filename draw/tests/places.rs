@@ -4,8 +4,8 @@ mod layouts;
 
 use layouts::{Case, GALLERY};
 use tilewright::layout::Owner;
-use tilewright::{DType, Layout};
-use tilewright_draw::{Limits, Picture, Slot, html, svg, terminal};
+use tilewright::{DType, Descriptor, Layout, Placement, Tensor};
+use tilewright_draw::{Hardware, Limits, Picture, Slot, html, svg, terminal};
 
 /// Layouts of all families, small enough to ask for every byte.
 const SMALL: &[Case] = &[
@@ -191,5 +191,20 @@ fn every_printer_shows_every_layout() {
             assert!(text.is_ascii() && !text.contains('\x1b'), "{}", case.name);
             assert!(terminal(picture, true).contains("\x1b["), "{}", case.name);
         });
+    }
+}
+
+#[test]
+fn what_is_too_large_is_refused_soon() {
+    for (shape, to) in [
+        (&[2, 2][..], "memref<2x2xf32, strided<[1000000000, 1]>>"),
+        (&[1 << 40, 3], "memref<1099511627776x3xf32>"),
+        (&[131072, 131072], "ttnn(dtype=bfloat16, layout=TILE, memory=INTERLEAVED, banks=12, alignment=32)"),
+    ] {
+        let tensor = Tensor::new(shape, DType::F32);
+        let to: Descriptor = to.parse().unwrap();
+        let layout = to.layout(&tensor, &Placement::default()).unwrap();
+        let hardware = Hardware::new(&layout, &to, &Placement::default(), &tensor).unwrap();
+        assert!(Picture::new(&hardware, Limits::default()).is_err(), "{to}");
     }
 }
