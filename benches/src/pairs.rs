@@ -159,7 +159,7 @@ fn layout(pattern: &str, n: u64) -> Result<Layout> {
     };
     // Capitals alone, not those of words.
     let letters: Vec<char> = pattern.chars().collect();
-    let word = |c: Option<&char>| c.is_some_and(|c| c.is_ascii_alphabetic() && *c != 'x' || *c == '_');
+    let word = |c: Option<&char>| c.is_some_and(|c| c.is_ascii_alphanumeric() && *c != 'x' || *c == '_');
     let mut text = String::new();
     for (i, &letter) in letters.iter().enumerate() {
         let alone = !word(i.checked_sub(1).and_then(|i| letters.get(i))) && !word(letters.get(i + 1));

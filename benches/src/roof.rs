@@ -77,7 +77,8 @@ impl Roof {
                 Ok(())
             })?;
         }
-        Ok(best.into_iter().sum())
+        // Parts that there are none of were not timed.
+        Ok(best.into_iter().filter(|&time| time < Duration::MAX).sum())
     }
 }
 

@@ -124,7 +124,8 @@ impl<'p> Calls<'p> {
                 let w = window(2);
                 let rectangle = rectangle(from, at[2], to, &w, codec.tile().cols());
                 let suits = |args: &UnpackArgs| {
-                    unpacks_to(into) && (args.cols == 1 || args.dst_col == into.size() as isize)
+                    let runs = args.cols == 1 || args.dst_col == into.size() as isize;
+                    unpacks_to(into) && (runs || codec.options().transposed)
                 };
                 if let Some(args) = rectangle.filter(suits) {
                     let args = UnpackArgs { tiles, src_tile, dst_tile, ..args };

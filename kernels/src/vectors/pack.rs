@@ -170,11 +170,10 @@ fn in_place_tiles<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<'_
 /// time, and put behind their scales from there.
 #[inline(always)]
 fn blocks(on: Packing<'_>, encode: MxVector) {
-    let (args, whole) = (on.args, on.args.rows == 1 && on.args.cols == MX_BLOCK);
+    let whole = on.args.rows == 1 && on.args.cols == MX_BLOCK;
     match on.from {
-        Number::F32 if whole && args.src_col == 4 => in_place_blocks::<F32, 4>(on, encode),
-        Number::Bf16 if whole && args.src_col == 2 => in_place_blocks::<Bf16, 2>(on, encode),
-        Number::F16 if whole && args.src_col == 2 => in_place_blocks::<F16, 2>(on, encode),
+        Number::F32 if whole && on.args.src_col == 4 => in_place_blocks(on, encode),
+        // Few instances, as each is long: what is narrower is widened first.
         _ => gathered_blocks(on, encode),
     }
 }
@@ -186,7 +185,7 @@ const BLOCKS: usize = TileShape::MAX_ELEMENTS / MX_BLOCK;
 type PackedBlocks = [u8; BLOCKS + TileShape::MAX_ELEMENTS];
 
 #[inline(always)]
-fn in_place_blocks<L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode: MxVector) {
+fn in_place_blocks(mut on: Packing<'_>, encode: MxVector) {
     let (tiles, step) = (on.args.tiles, on.args.src_tile);
     let mut packed: PackedBlocks = [0; _];
     for first in (0..tiles).step_by(BLOCKS) {
@@ -194,13 +193,13 @@ fn in_place_blocks<L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode:
         let mut offsets = [0; MAX_GROUPS];
         for (block, pair) in offsets.as_chunks_mut::<2>().0.iter_mut().take(count).enumerate() {
             let at = (block as isize).wrapping_mul(step);
-            *pair = [at, at.wrapping_add((GROUP * N) as isize)];
+            *pair = [at, at.wrapping_add((GROUP * 4) as isize)];
         }
-        let offsets = ArrayOffsets::<N, GROUP>::new(offsets);
+        let offsets = ArrayOffsets::<4, GROUP>::new(offsets);
         let here = offsets.arrays(on.src, on.at(first));
-        let mut packer = TilePacker::<MxVector, N>::of_groups(encode, 2 * count);
-        packer.start::<L>(here);
-        packer.pack::<L>([here; 3], as_written(&mut packed));
+        let mut packer = TilePacker::<MxVector, 4>::of_groups(encode, 2 * count);
+        packer.start::<F32>(here);
+        packer.pack::<F32>([here; 3], as_written(&mut packed));
         put_blocks(&mut on, first, count, &packed);
     }
 }
