@@ -1,11 +1,11 @@
 //! Running a plan allocates nothing, whatever the families, options and sizes.
 
+mod counting;
 mod families;
 
-use std::alloc::{GlobalAlloc, Layout as Place, System};
-use std::cell::Cell;
 use std::mem::MaybeUninit;
 
+use counting::{ALLOCATIONS, allocations};
 use families::{Choices, FAMILIES, dense};
 use kernels::Isa;
 use tilewright::family::Descriptor;
@@ -14,54 +14,6 @@ use tilewright::plan::Store;
 use tilewright::run::Inline;
 use tilewright::stage::{Blocking, Heap, Settings, Slot, Source, Stager, Transfer};
 use tilewright::{DType, Layout, Options, Plan};
-
-/// The system's allocator, which counts what each thread asks of it.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count() {
-    // A thread that is ending no longer counts.
-    let _ = ALLOCATIONS.try_with(|n| n.set(n.get() + 1));
-}
-
-// SAFETY: each call is handed on to the system's allocator as it came; counting neither allocates nor unwinds.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, place: Place) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promises are those that `System` wants.
-        unsafe { System.alloc(place) }
-    }
-
-    unsafe fn alloc_zeroed(&self, place: Place) -> *mut u8 {
-        count();
-        // SAFETY: as in `alloc`.
-        unsafe { System.alloc_zeroed(place) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, place: Place, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: as in `alloc`.
-        unsafe { System.realloc(at, place, size) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, place: Place) {
-        // SAFETY: as in `alloc`.
-        unsafe { System.dealloc(at, place) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// How many times this thread allocates meanwhile.
-fn allocations(work: impl FnOnce()) -> u64 {
-    let before = ALLOCATIONS.get();
-    work();
-    ALLOCATIONS.get() - before
-}
 
 /// Runs a conversion whole and in chunks; the first call may set up what the process needs once.
 fn runs_without_allocating(src: &Layout, dst: &Layout, options: &Options) {
@@ -144,6 +96,38 @@ fn no_large_tensor_allocates() {
             run();
             assert_eq!(allocations(run), 0, "{text}");
         }
+    }
+}
+
+/// To compile a plan takes microseconds, of which each allocation has a part.
+#[test]
+fn an_everyday_plan_is_compiled_with_few_allocations() {
+    let cases: [(&[u64], &str, u64); 7] = [
+        (&[4096, 4096], "ttnn(dtype=bfloat16, layout=TILE)", 90),
+        (&[4096, 4096], "ttnn(dtype=bfloat8_b, layout=TILE)", 90),
+        (&[4000, 4001], "ttnn(dtype=bfloat16, layout=TILE)", 180),
+        (&[8, 2048, 4096], "SpyreTensorLayout((8, 2048, 4096), torch.bfloat16)", 90),
+        (
+            &[53, 63],
+            "metal(shape=(53, 63), collapse=[], grid=(3, 2), tile=(32, 32), dtype=bfp_bf8, oob=undef, memory=l1)",
+            200,
+        ),
+        (
+            &[131_072, 8192],
+            "metal(shape=(131072, 8192), collapse=[], grid=(8, 8), tile=(32, 32), dtype=bf16, oob=undef, memory=l1)",
+            90,
+        ),
+        (&[8192, 8192], "ttnn(dtype=bfloat16, layout=TILE, memory=INTERLEAVED, banks=12, alignment=32)", 120),
+    ];
+    for (shape, text, most) in cases {
+        let tensor = Tensor { shape: shape.to_vec(), dtype: DType::Bf16 };
+        let layout = text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap();
+        let (host, options) = (dense(&tensor), Options::default());
+        let compile = || drop(Plan::compile(&host, &layout, &options).unwrap());
+        compile();
+        let seen = allocations(compile);
+        println!("{seen} allocations for {text} of {shape:?}");
+        assert!(seen <= most, "{seen} allocations for {text} of {shape:?}");
     }
 }
 

@@ -207,6 +207,7 @@ fn owners(tensor: &Tensor, layout: &Layout) {
     let bits = match layout.format() {
         Format::Plain(dtype) => 8 * dtype.size() as u32,
         Format::Block(block) => block.code_bits() as u32,
+        Format::TtE4M3 => 8,
         _ => 16,
     };
     // What each byte holds, by the places of all elements.

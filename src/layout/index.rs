@@ -27,14 +27,22 @@ pub(crate) fn number_of(index: &[u64], shape: &[u64]) -> u64 {
     index.iter().zip(shape).fold(0, |n, (i, size)| n * size + i)
 }
 
+/// Those of some dimensions that have more than one index.
+pub(crate) fn wide(dims: &[usize], shape: &[u64]) -> impl DoubleEndedIterator<Item = usize> + Clone {
+    dims.iter().copied().filter(|&d| shape[d] > 1)
+}
+
 /// Dimensions in groups: two that stand in one of the given lists are in one group. Groups and their dimensions
 /// ascend; a dimension of no list is left out.
-pub(crate) fn connected(dims: usize, lists: impl IntoIterator<Item = Vec<usize>>) -> Vec<Vec<usize>> {
+pub(crate) fn connected<L: IntoIterator<Item = usize> + Clone>(
+    dims: usize,
+    lists: impl IntoIterator<Item = L>,
+) -> Vec<Vec<usize>> {
     let mut group: Vec<Option<usize>> = vec![None; dims];
     for list in lists {
         // All groups that the list touches become the one of its first dimension.
-        let first = list.first().copied();
-        for &d in &list {
+        let first = list.clone().into_iter().next();
+        for d in list {
             match group[d] {
                 Some(old) => group.iter_mut().filter(|g| **g == Some(old)).for_each(|g| *g = first),
                 None => group[d] = first,

@@ -21,7 +21,16 @@ impl Layout {
             return Ok(if n == 0 { vec![] } else { vec![Region { at: [0; 3], loops }] });
         }
         let mut out = self.holes();
-        let parts: Vec<AxisParts> = self.axes.iter().map(|a| self.axis_parts(a)).collect::<Result<_>>()?;
+        let free: Vec<_> = self.axes.iter().map(|axis| self.free(axis)).collect::<Result<_>>()?;
+        if free.iter().all(Vec::is_empty) {
+            return Ok(out);
+        }
+        let parts: Vec<AxisParts> = self
+            .axes
+            .iter()
+            .zip(free)
+            .map(|(axis, free)| self.axis_parts(axis, free))
+            .collect::<Result<_>>()?;
         let copies = Region { at: [0; 3], loops: self.replicas.iter().map(|r| (r.n, r.step)).collect() };
         for k in (0..parts.len()).filter(|&k| !parts[k].free.is_empty()) {
             let factors = parts.iter().enumerate().map(|(i, part)| match i.cmp(&k) {
@@ -41,21 +50,31 @@ impl Layout {
         Ok(out)
     }
 
+    /// Cells of an axis that lie in one tile of a block format; 1 for plain formats.
+    fn in_tile(&self, axis: &Axis) -> u64 {
+        match self.format {
+            Format::Block(_) => axis.cells.iter().filter(|c| c.step[2] != 0).map(|c| c.n).product(),
+            _ => 1,
+        }
+    }
+
+    /// The cells of an axis without an element: elements, or whole tiles.
+    fn free(&self, axis: &Axis) -> Result<Vec<Region<1>>> {
+        let (gaps, inner) = (axis.gaps()?, self.in_tile(axis));
+        if gaps.is_empty() || !matches!(self.format, Format::Block(_)) {
+            return Ok(gaps);
+        }
+        whole_tiles(gaps, inner)
+    }
+
     /// The used, free and all places along one axis, in elements or in whole tiles.
-    fn axis_parts(&self, axis: &Axis) -> Result<AxisParts> {
-        let (inner, free) = match self.format {
-            Format::Block(_) => {
-                let inner = axis.cells.iter().filter(|c| c.step[2] != 0).map(|c| c.n).product();
-                (inner, whole_tiles(axis.gaps()?, inner)?)
-            }
-            _ => (1, axis.gaps()?),
-        };
+    fn axis_parts(&self, axis: &Axis, free: Vec<Region<1>>) -> Result<AxisParts> {
         let outer = axis.cells.iter().filter(|c| c.step[2] == 0);
         let all = Region { at: [0; 3], loops: outer.map(|c| (c.n, c.step)).collect() };
         if free.is_empty() {
             return Ok(AxisParts { used: vec![all.clone()], free: vec![], all });
         }
-        let used = complement(&free, (axis.extent() / inner) as i64)?;
+        let used = complement(&free, (axis.extent() / self.in_tile(axis)) as i64)?;
         let cells = Piecewise::nest(&all.loops);
         Ok(AxisParts { used: addresses(&used, &cells)?, free: addresses(&free, &cells)?, all })
     }
@@ -63,14 +82,19 @@ impl Layout {
     /// What lies between the cells of a strided layout: runs that no cell reaches.
     fn holes(&self) -> Vec<Region<3>> {
         let block_bytes = self.block_bytes();
+        let total = self.space.units * self.space.unit_bytes;
+        // Cells do not meet; where they have as many bytes as there are, nothing lies between them.
+        let cells = self.levels().filter(|l| l.step[2] == 0).try_fold(block_bytes, |n, l| n.checked_mul(l.n));
         let mut out = Vec::new();
+        if cells == Some(total) {
+            return out;
+        }
         let offset = self.offset as u64;
         if offset > 0 {
             self.push_run(0, &[], offset, &mut out);
         }
         let mut levels = self.linear_levels();
         levels.sort_by_key(|l| std::cmp::Reverse(l.1));
-        let total = self.space.units * self.space.unit_bytes;
         // Work through (levels, place of the first cell, bytes up to the next one, loops around), outermost first.
         let mut stack = vec![(levels.as_slice(), offset, total - offset, Vec::new())];
         while let Some((levels, at, bytes, loops)) = stack.pop() {

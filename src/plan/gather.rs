@@ -4,7 +4,7 @@
 //! group of dimensions apart until any two of them reach the same tiles by the same loops, or no tile in
 //! common; [`tiles`] puts together those that reach the same.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 use super::ir::{AddressPair, Gather, Leaf, Loop, Nest, dst, src};
 use super::loops::{MAX_NESTS, limit, simplify, upward};
@@ -29,6 +29,9 @@ struct Tiled {
 /// # Errors
 /// [`Error::TooComplex`] where that takes too many regions.
 pub(super) fn align(regions: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Region<6>>> {
+    if regions.len() == 1 && !regions[0].loops.iter().any(is_mixed) {
+        return Ok(regions);
+    }
     let mut aligner = Aligner { layout, looked_at: 0, out: Vec::new() };
     // Groups that reach tiles in common, with the number of outer loops that are alike.
     let mut work = vec![(tiled(regions, layout)?, 0)];
@@ -73,9 +76,7 @@ fn tiled(regions: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Tiled>> {
     while let Some(region) = work.pop() {
         limit(out.len() + work.len())?;
         let region = upward(region, layout);
-        let mixed =
-            |&(_, s): &(u64, AddressPair)| (s[5] != 0 && (s[3], s[4]) != (0, 0)) || s[3] < 0 || s[4] < 0;
-        if let Some(i) = region.loops.iter().position(mixed) {
+        if let Some(i) = region.loops.iter().position(is_mixed) {
             let n = region.loops[i].0;
             limit(n.min(1 << 32) as usize)?;
             work.extend((0..n).map(|k| region.iteration(i, k)));
@@ -87,6 +88,11 @@ fn tiled(regions: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Tiled>> {
         out.push(Tiled { at: region.at, outer, inner });
     }
     Ok(out)
+}
+
+/// Whether a loop goes both inside of a tile and from tile to tile, or downward in units or bytes.
+fn is_mixed(&(_, step): &(u64, AddressPair)) -> bool {
+    (step[5] != 0 && (step[3], step[4]) != (0, 0)) || step[3] < 0 || step[4] < 0
 }
 
 struct Aligner<'a> {

@@ -33,16 +33,14 @@ pub(super) fn upward(mut region: Region<6>, layout: &Layout) -> Region<6> {
 /// Sorts loops by destination step, greatest first, and joins neighbours that chain on both sides.
 pub(super) fn simplify(mut loops: Vec<Loop>, by: impl Fn(&Loop) -> i64) -> Vec<Loop> {
     loops.sort_by_key(|l| std::cmp::Reverse((by(l), l.dst()[2])));
-    let mut out: Vec<Loop> = Vec::with_capacity(loops.len());
-    for inner in loops {
-        match out.last_mut() {
-            Some(outer) if outer.step == inner.step.map(|s| s * inner.n as i64) => {
-                *outer = Loop { n: outer.n * inner.n, step: inner.step };
-            }
-            _ => out.push(inner),
+    loops.dedup_by(|inner, outer| {
+        let chain = outer.step == inner.step.map(|s| s * inner.n as i64);
+        if chain {
+            *outer = Loop { n: outer.n * inner.n, step: inner.step };
         }
-    }
-    out
+        chain
+    });
+    loops
 }
 
 #[cfg(test)]

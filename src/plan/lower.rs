@@ -1,5 +1,7 @@
 //! From two layouts to loop nests: join the axes, zip the maps of both sides, cross the regions.
 
+use std::borrow::Cow;
+
 use super::gather;
 use super::ir::{AddressPair, Leaf, Loop, Nest, dst};
 use super::loops::{limit, simplify, upward};
@@ -7,7 +9,7 @@ use crate::dtype::Format;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::layout::axis::{Addr, Axis};
-use crate::layout::index::{connected, ravel, unravel};
+use crate::layout::index::{connected, ravel, unravel, wide};
 use crate::layout::piecewise::{Piecewise, Region, add, zip};
 
 /// The most elements of a group of dimensions that must be followed one by one, because the layouts
@@ -58,14 +60,12 @@ fn moves(src: &Layout, dst: &Layout) -> Result<Vec<Region<6>>> {
             regions = gather::align(regions, dst)?;
         }
         limit(all.len().saturating_mul(regions.len()))?;
-        let cross = |a: &Region<6>| {
-            let a = a.clone();
-            regions.iter().map(move |p| Region {
-                at: add(a.at, p.at),
-                loops: a.loops.iter().chain(&p.loops).copied().collect(),
-            })
-        };
-        all = all.iter().flat_map(cross).collect();
+        let mut crossed = Vec::with_capacity(all.len() * regions.len());
+        for a in &all {
+            let cross = |b: &Region<6>| Region { at: add(a.at, b.at), loops: [&*a.loops, &b.loops].concat() };
+            crossed.extend(regions.iter().map(cross));
+        }
+        all = crossed;
     }
     Ok(all)
 }
@@ -76,26 +76,18 @@ fn groups(src: &Layout, dst: &Layout) -> Vec<Vec<usize>> {
     connected(shape.len(), src.axes.iter().chain(&dst.axes).map(|axis| wide(&axis.dims, shape)))
 }
 
-/// Those of some dimensions that have more than one element.
-fn wide(dims: &[usize], shape: &[u64]) -> Vec<usize> {
-    dims.iter().copied().filter(|&d| shape[d] > 1).collect()
-}
-
 /// One layout's map over a group of dimensions, row-major.
-fn side(layout: &Layout, group: &[usize]) -> Result<(Addr, Piecewise<3>)> {
+fn side<'a>(layout: &'a Layout, group: &[usize]) -> Result<(Addr, Cow<'a, Piecewise<3>>)> {
     let shape = layout.shape();
-    let mut axes: Vec<_> = layout
-        .axes
-        .iter()
-        .map(|a| (wide(&a.dims, shape), a))
-        .filter(|(d, _)| d.iter().any(|d| group.contains(d)))
-        .collect();
-    axes.sort_by_key(|(dims, _)| dims[0]);
-    let start = axes.iter().fold([0; 3], |at, (_, axis)| add(at, axis.start));
-    let in_order: Vec<usize> = axes.iter().flat_map(|(dims, _)| dims.clone()).collect();
-    if in_order == group {
-        let times = |inner: Piecewise<3>, (_, axis): &(_, &Axis)| axis.addresses.product(&inner);
-        return Ok((start, axes.iter().rev().try_fold(Piecewise::ONE, times)?));
+    let own = |axis: &Axis| wide(&axis.dims, shape).any(|d| group.contains(&d));
+    let mut axes: Vec<&Axis> = layout.axes.iter().filter(|a| own(a)).collect();
+    axes.sort_by_key(|axis| wide(&axis.dims, shape).next());
+    let start = axes.iter().fold([0; 3], |at, axis| add(at, axis.start));
+    let in_order = axes.iter().flat_map(|axis| wide(&axis.dims, shape));
+    if in_order.eq(group.iter().copied()) {
+        let Some((inner, others)) = axes.split_last() else { return Ok((start, Cow::Owned(Piecewise::ONE))) };
+        let times = |inner: Cow<'a, _>, axis: &&Axis| axis.addresses.product(&inner).map(Cow::Owned);
+        return Ok((start, others.iter().rev().try_fold(Cow::Borrowed(&inner.addresses), times)?));
     }
     // The axes interleave: follow the elements.
     let len: u64 = group.iter().map(|&d| shape[d]).product();
@@ -106,10 +98,10 @@ fn side(layout: &Layout, group: &[usize]) -> Result<(Addr, Piecewise<3>)> {
     let mut index = vec![0; shape.len()];
     let addresses = (0..len).map(|u| {
         unravel(u, group, shape, &mut index);
-        axes.iter().fold([0; 3], |at, (dims, axis)| add(at, axis.addresses.eval(ravel(&index, dims, shape))))
+        axes.iter().fold([0; 3], |at, axis| add(at, axis.addresses.eval(ravel(&index, &axis.dims, shape))))
     });
     let (first, map) = Piecewise::through(addresses)?;
-    Ok((add(start, first), map))
+    Ok((add(start, first), Cow::Owned(map)))
 }
 
 /// The same elements, in regions whose loops go upward and nest in the destination: a loop whose iterations fall

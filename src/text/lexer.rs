@@ -12,6 +12,34 @@ pub const MAX_TEXT: usize = 16 << 20;
 /// How much of a found word a message quotes, in characters.
 const QUOTED: usize = 40;
 
+/// The most warnings about one text that are kept; of the others it is said how many they are.
+const MAX_WARNINGS: usize = 16;
+
+/// The first [`MAX_WARNINGS`] warnings about a text, and how many more there were.
+#[derive(Default)]
+pub(super) struct Warnings {
+    kept: Vec<String>,
+    more: usize,
+}
+
+impl Warnings {
+    pub(super) fn push(&mut self, warning: impl FnOnce() -> String) {
+        if self.kept.len() < MAX_WARNINGS {
+            self.kept.push(warning());
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// One sentence for each, and one for those that were not kept.
+    pub(super) fn finish(mut self) -> Vec<String> {
+        if self.more > 0 {
+            self.kept.push(format!("and {} more", self.more));
+        }
+        self.kept
+    }
+}
+
 /// A place in a text. Every method skips blanks before it reads.
 pub(super) struct Cursor<'a> {
     text: &'a str,
@@ -19,7 +47,7 @@ pub(super) struct Cursor<'a> {
     /// Where each part of the descriptor stands, for errors found after parsing.
     marks: Vec<(&'a str, Range<usize>)>,
     /// What was read but not understood.
-    pub(super) warnings: Vec<String>,
+    pub(super) warnings: Warnings,
 }
 
 impl<'a> Cursor<'a> {
@@ -28,7 +56,7 @@ impl<'a> Cursor<'a> {
         if text.len() > MAX_TEXT {
             return Err(Error::value("text", format!("{} bytes", text.len()), format!("at most {MAX_TEXT}")));
         }
-        Ok(Cursor { text, at: 0, marks: Vec::new(), warnings: Vec::new() })
+        Ok(Cursor { text, at: 0, marks: Vec::new(), warnings: Warnings::default() })
     }
 
     /// The whole text.

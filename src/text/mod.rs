@@ -27,7 +27,7 @@ pub use lexer::MAX_TEXT;
 pub struct Parsed {
     /// What the text says.
     pub descriptor: Descriptor,
-    /// One sentence for each key that was ignored.
+    /// One sentence for each key that was ignored; of more than 16, the first 16 and `and N more`.
     pub warnings: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ pub fn parse(text: &str) -> Result<Parsed> {
     let mut cursor = lexer::Cursor::new(text)?;
     let descriptor = descriptor(&mut cursor)?;
     descriptor.validate().map_err(|e| cursor.locate(e))?;
-    Ok(Parsed { descriptor, warnings: cursor.warnings })
+    Ok(Parsed { descriptor, warnings: cursor.warnings.finish() })
 }
 
 fn descriptor(cursor: &mut lexer::Cursor<'_>) -> Result<Descriptor> {

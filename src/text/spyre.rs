@@ -102,11 +102,9 @@ fn explicit(cursor: &mut Cursor<'_>) -> Result<SpyreLayout> {
             "element_arrangement" => order = arrangement(c)?,
             _ => {
                 c.skip_value();
-                c.warnings.push(format!(
-                    "byte {}: {} is not a known key and was ignored",
-                    span.start,
-                    quote(key)
-                ));
+                c.warnings.push(|| {
+                    format!("byte {}: {} is not a known key and was ignored", span.start, quote(key))
+                });
             }
         }
         Ok(())

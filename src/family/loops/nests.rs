@@ -14,7 +14,20 @@ pub(super) struct Nests {
     pub(super) repeats: Vec<(u64, [i64; 2])>,
 }
 
+/// Where the places of nests lie, in elements; repeats included, except in `last`.
+struct Places {
+    lowest: i128,
+    highest: i128,
+    /// The last place of the elements that are not repeats.
+    last: i128,
+}
+
 impl Nests {
+    /// The layout of a tensor's elements at the places that the nests say.
+    ///
+    /// # Errors
+    /// [`Error::Value`] where the loops do not reach each host element once and in order, or reach a place outside of the
+    /// device's size; of buffers larger than [`MAX_BYTES`].
     pub(super) fn into_layout(
         mut self,
         tensor: &Tensor,
@@ -22,67 +35,20 @@ impl Nests {
         device_size: Option<u64>,
         placement: &Placement,
     ) -> Result<Layout> {
-        check_sizes("shape", &tensor.shape)?;
-        let elements = volume("the tensor", tensor.shape.iter().copied())?;
-        volume("the repeats", self.repeats.iter().map(|l| l.0))?;
-        let moved = |p: &Region<2>| volume("the loops", p.loops.iter().map(|l| l.0));
-        let mut sum = 0;
-        for piece in &self.pieces {
-            sum += u128::from(moved(piece)?);
-        }
-        if sum != u128::from(elements) {
-            let needed = format!("{elements}, those of shape {}", join(&tensor.shape));
-            return Err(Error::value("elements that the loops reach", sum, needed));
-        }
-        self.pieces.retain(|p| p.loops.iter().all(|l| l.0 > 0));
-        let (mut lowest, mut highest, mut last) = (0, -1, -1);
-        for piece in &mut self.pieces {
-            if piece.at[0] as u64 >= elements {
-                let needed = format!("elements below {elements}");
-                return Err(Error::value("host elements", format!("element {}", piece.at[0]), needed));
-            }
-            piece.loops.retain(|l| l.0 > 1);
-            if let Some((n, [stride, _])) = piece.loops.iter().find(|l| l.1[0] < 1) {
-                let given = format!("{stride} for a loop of {n}");
-                return Err(Error::value(
-                    "host strides",
-                    given,
-                    "1 or more, so that each element is read once",
-                ));
-            }
-            piece.loops.sort_by_key(|l| std::cmp::Reverse(l.1[0]));
-            let steps = piece.loops.iter().map(|l| (l.0, l.1[1]));
-            last = last.max(bounds(piece.at[1], steps.clone()).1);
-            let (low, high) = bounds(piece.at[1], steps.chain(self.repeats.iter().map(|l| (l.0, l.1[1]))));
-            (lowest, highest) = (low.min(lowest), high.max(highest));
-        }
-        if lowest < 0 {
-            return Err(Error::value(
-                "device strides",
-                format!("a place at {lowest}"),
-                "places of 0 or more",
-            ));
-        }
+        let elements = self.count(tensor)?;
+        let places = self.normalise(elements)?;
+        let extent = places.extent(device_size)?;
         let size = element_bytes(format);
-        let extent = device_size.map_or(highest + 1, i128::from);
-        if highest >= extent {
-            let given = format!("a place at {highest}");
-            return Err(Error::value(
-                "device strides",
-                given,
-                format!("places below {extent}, the device's size"),
-            ));
-        }
         let bytes = u64::try_from(extent * i128::from(size)).ok().filter(|&b| b <= MAX_BYTES);
         let bytes = bytes.ok_or_else(|| Error::overflow("the device buffer"))?;
         let (mut axes, mut replicas) = (vec![], vec![]);
         if elements > 0 {
-            let ([host, device], places) = follow(self.pieces)?;
+            let ([host, device], map) = follow(self.pieces)?;
             if host != 0 {
                 return Err(Error::value("host elements", format!("element {host} first"), "element 0"));
             }
-            let cells = vec![Level::bytes(last as u64 + 1, size as i64)];
-            axes.push(Axis::new((0..tensor.shape.len()).collect(), device, places, cells)?);
+            let cells = vec![Level::bytes(places.last as u64 + 1, size as i64)];
+            axes.push(Axis::new((0..tensor.shape.len()).collect(), device, map, cells)?);
             replicas = self.repeats.iter().map(|&(n, [_, d])| Level::bytes(n, d * size as i64)).collect();
         }
         let layout = Layout::new(Parts {
@@ -98,6 +64,64 @@ impl Nests {
         })?;
         layout.check_destination()?;
         Ok(layout)
+    }
+
+    /// The elements of the tensor, which must be as many as the loops reach.
+    fn count(&self, tensor: &Tensor) -> Result<u64> {
+        check_sizes("shape", &tensor.shape)?;
+        let elements = volume("the tensor", tensor.shape.iter().copied())?;
+        volume("the repeats", self.repeats.iter().map(|l| l.0))?;
+        let mut sum = 0;
+        for piece in &self.pieces {
+            sum += u128::from(volume("the loops", piece.loops.iter().map(|l| l.0))?);
+        }
+        if sum != u128::from(elements) {
+            let needed = format!("{elements}, those of shape {}", join(&tensor.shape));
+            return Err(Error::value("elements that the loops reach", sum, needed));
+        }
+        Ok(elements)
+    }
+
+    /// Drops nests and loops that do nothing, and sorts loops by host stride, the greatest first.
+    fn normalise(&mut self, elements: u64) -> Result<Places> {
+        self.pieces.retain(|p| p.loops.iter().all(|l| l.0 > 0));
+        let mut places = Places { lowest: 0, highest: -1, last: -1 };
+        for piece in &mut self.pieces {
+            if piece.at[0] as u64 >= elements {
+                let needed = format!("elements below {elements}");
+                return Err(Error::value("host elements", format!("element {}", piece.at[0]), needed));
+            }
+            piece.loops.retain(|l| l.0 > 1);
+            if let Some((n, [stride, _])) = piece.loops.iter().find(|l| l.1[0] < 1) {
+                let given = format!("{stride} for a loop of {n}");
+                let needed = "1 or more, so that each element is read once";
+                return Err(Error::value("host strides", given, needed));
+            }
+            piece.loops.sort_by_key(|l| std::cmp::Reverse(l.1[0]));
+            let steps = piece.loops.iter().map(|l| (l.0, l.1[1]));
+            places.last = places.last.max(bounds(piece.at[1], steps.clone()).1);
+            let (low, high) = bounds(piece.at[1], steps.chain(self.repeats.iter().map(|l| (l.0, l.1[1]))));
+            (places.lowest, places.highest) = (low.min(places.lowest), high.max(places.highest));
+        }
+        Ok(places)
+    }
+}
+
+impl Places {
+    /// Elements of the device's buffer: as many as the device says, or as the places need.
+    fn extent(&self, device_size: Option<u64>) -> Result<i128> {
+        let Places { lowest, highest, .. } = self;
+        if *lowest < 0 {
+            let given = format!("a place at {lowest}");
+            return Err(Error::value("device strides", given, "places of 0 or more"));
+        }
+        let extent = device_size.map_or(highest + 1, i128::from);
+        if *highest >= extent {
+            let given = format!("a place at {highest}");
+            let needed = format!("places below {extent}, the device's size");
+            return Err(Error::value("device strides", given, needed));
+        }
+        Ok(extent)
     }
 }
 

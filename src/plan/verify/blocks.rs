@@ -37,10 +37,28 @@ pub(super) fn keep(nest: &ScheduledNest, conversion: Conversion<'_>, layout: &La
     }
 }
 
+/// The slots of a tile, a bit each.
+type Taken = [u64; TileShape::MAX_ELEMENTS.div_ceil(64)];
+
+/// Takes a run of slots, or tells that one of them is taken already.
+fn take(taken: &mut Taken, mut slot: usize, run: usize) -> bool {
+    let end = slot + run;
+    while slot < end {
+        let (word, bit) = (slot / 64, slot % 64);
+        let bits = (end - slot).min(64 - bit);
+        let mask = u64::MAX >> (64 - bits) << bit;
+        if taken[word] & mask != 0 {
+            return false;
+        }
+        taken[word] |= mask;
+        slot += bits;
+    }
+    true
+}
+
 /// The parts of a tile lie inside of it and do not meet.
 fn apart(parts: &[Gather], tile: TileShape) -> Result<()> {
-    const WORDS: usize = TileShape::MAX_ELEMENTS.div_ceil(64);
-    let mut taken = [0_u64; WORDS];
+    let mut taken = Taken::default();
     let slots = tile.elements() as i64;
     let outside =
         |slot: i64| Error::unverified("V4", format!("slot {slot} of a tile is outside or taken twice"));
@@ -48,20 +66,20 @@ fn apart(parts: &[Gather], tile: TileShape) -> Result<()> {
         if part.elements() > slots as u64 || part.loops.iter().any(|l| l.n == 0) {
             return Err(Error::unverified("V4", format!("{} elements for {slots} slots", part.elements())));
         }
-        for mut iteration in 0..part.elements() {
+        // Slots that follow one another are taken at once: a tile has rows of them, or is one run.
+        let (run, rows) = match part.loops.split_last() {
+            Some((last, rows)) if last.step[5] == 1 => (last.n, rows),
+            _ => (1, part.loops.as_slice()),
+        };
+        for mut iteration in 0..part.elements() / run {
             let mut slot = part.slot;
-            for l in part.loops.iter().rev() {
+            for l in rows.iter().rev() {
                 slot = slot.saturating_add(l.step[5].saturating_mul((iteration % l.n) as i64));
                 iteration /= l.n;
             }
-            if !(0..slots).contains(&slot) {
+            if !(0..=slots - run as i64).contains(&slot) || !take(&mut taken, slot as usize, run as usize) {
                 return Err(outside(slot));
             }
-            let (word, bit) = (slot as usize / 64, 1 << (slot % 64));
-            if taken[word] & bit != 0 {
-                return Err(outside(slot));
-            }
-            taken[word] |= bit;
         }
         if part.loops.iter().any(|l| l.step[3] != 0 || l.step[4] != 0) {
             return Err(Error::unverified("V4", "a part of a tile leaves it"));

@@ -29,11 +29,9 @@ pub(super) fn memory_config(cursor: &mut Cursor<'_>) -> Result<MemoryConfig> {
             }
             _ => {
                 c.skip_value();
-                c.warnings.push(format!(
-                    "byte {}: {} is not a known key and was ignored",
-                    span.start,
-                    quote(key)
-                ));
+                c.warnings.push(|| {
+                    format!("byte {}: {} is not a known key and was ignored", span.start, quote(key))
+                });
             }
         }
         Ok(())

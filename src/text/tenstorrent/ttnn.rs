@@ -139,7 +139,7 @@ impl Given {
             (None, Some(_)) if (self.banks, self.alignment, &self.bank_order) == (None, None, &None) => {
                 let text = "memory_config: INTERLEAVED pages lie in one buffer, as on the host, for it tells neither \
                             banks nor alignment of a device; `banks=` and `alignment=` do";
-                cursor.warnings.push(text.into());
+                cursor.warnings.push(|| text.into());
                 return Ok(Memory::Single);
             }
             (None, Some(_)) => None,

@@ -30,7 +30,7 @@ pub(super) fn config(cursor: &mut Cursor<'_>) -> Result<TtnnMemoryConfig> {
     if cursor.eat(",") {
         if first {
             cursor.skip_value();
-            cursor.warnings.push("the shape of a shard is ignored, since it names no cores".into());
+            cursor.warnings.push(|| "the shape of a shard is ignored, since it names no cores".into());
         } else {
             config.shards = Some(shards(cursor)?);
         }

@@ -8,7 +8,7 @@
 mod affine;
 mod sides;
 
-use affine::Break;
+use affine::{Break, PerLoop};
 use sides::{Destination, Joint, Source};
 
 use crate::error::{Error, Result};
@@ -148,13 +148,12 @@ impl<'a> Proof<'a> {
     /// Checks moves in all of their iterations at once, or says where they break into parts that can be.
     fn check(&mut self, moves: &Moves) -> Result<Option<Break>> {
         let wrong = |what: &str| Error::unverified("V5", format!("{what}: {moves:?}"));
-        let counts: Vec<u64> = moves.loops.iter().map(|l| l.0).collect();
-        let stated = |linear: &dyn Fn(Addr) -> i64, half: fn(AddressPair) -> Addr| {
-            let pick = |at: AddressPair| (linear(half(at)), half(at)[2]);
-            (pick(moves.at), moves.loops.iter().map(|&(_, step)| pick(step)).collect::<Vec<_>>())
+        let counts: PerLoop<u64> = moves.loops.iter().map(|l| l.0).collect();
+        let stated = |layout: &Layout, half: fn(AddressPair) -> Addr| {
+            let pick = |at: AddressPair| (layout.linear(half(at)), half(at)[2]);
+            (pick(moves.at), moves.loops.iter().map(|&(_, step)| pick(step)).collect::<PerLoop<_>>())
         };
-        let to = self.destination.layout;
-        let (at, steps) = stated(&|a| to.linear(a), dst);
+        let (at, steps) = stated(self.destination.layout, dst);
         let Some(index) = self.destination.index(at, &counts, &steps) else {
             return Err(wrong("an element is written where none belongs"));
         };
@@ -170,8 +169,7 @@ impl<'a> Proof<'a> {
         if !there.is(at, &steps, &counts, self.destination.has_slots()) {
             return Err(wrong("an element is written where none belongs"));
         }
-        let from = self.source.layout;
-        let (at, steps) = stated(&|a| from.linear(a), src);
+        let (at, steps) = stated(self.source.layout, src);
         let here =
             match self.joint.source_index(&index, &counts).and_then(|i| self.source.follow(&i, &counts)) {
                 Ok(here) => here,

@@ -1,7 +1,11 @@
 //! The two layouts of V5: back from an address to the index, and forward from affine indices to affine addresses.
 
-use super::affine::{Address, Affine, Break, follow};
+use smallvec::{SmallVec, smallvec};
+
+use super::affine::{Address, Affine, Break, PerAxis, follow};
 use crate::layout::Layout;
+use crate::layout::axis::Level;
+use crate::layout::index::wide;
 use crate::layout::inverse::Inverse;
 use crate::layout::piecewise::Piecewise;
 
@@ -18,14 +22,14 @@ struct Axis<'a> {
     places: &'a Piecewise<1>,
     first: i64,
     /// The digits of a cell, outermost first; joined where one goes on where another ends.
-    digits: Vec<Digit>,
+    digits: SmallVec<[Digit; 6]>,
 }
 
 impl Axis<'_> {
     fn all(layout: &Layout) -> Vec<Axis<'_>> {
         let mut all = Vec::with_capacity(layout.axes.len());
         for axis in &layout.axes {
-            let mut digits: Vec<Digit> = Vec::with_capacity(axis.cells.len());
+            let mut digits: SmallVec<[Digit; 6]> = SmallVec::new();
             for level in axis.cells.iter().filter(|l| l.n != 1) {
                 let digit =
                     Digit { n: level.n as i64, bytes: layout.linear(level.step), slot: level.step[2] };
@@ -44,7 +48,7 @@ impl Axis<'_> {
 
     /// Adds the address of an affine coordinate.
     fn follow(&self, coordinate: &Affine, counts: &[u64], to: &mut Address) -> Result<(), Break> {
-        let mut cell = follow(self.places, coordinate.clone(), counts)?;
+        let mut cell = follow(self.places, coordinate.copied(), counts)?;
         cell.at += self.first;
         let mut weight: i64 = self.digits.iter().map(|d| d.n).product();
         for digit in &self.digits {
@@ -115,28 +119,43 @@ pub(super) struct Destination<'a> {
 
 /// What an address of the destination belongs to: affine coordinates, one for each axis, and replicas.
 pub(super) struct Index {
-    coordinates: Vec<Affine>,
-    replicas: Vec<Affine>,
+    axes: usize,
+    values: PerAxis,
 }
+
+impl Index {
+    fn coordinates(&self) -> &[Affine] {
+        &self.values[..self.axes]
+    }
+
+    fn replicas(&self) -> &[Affine] {
+        &self.values[self.axes..]
+    }
+}
+
+/// The cells of all axes, and the replicas.
+type Cells = SmallVec<[i64; 8]>;
 
 impl<'a> Destination<'a> {
     pub(super) fn new(layout: &'a Layout) -> Destination<'a> {
-        let mut bytes = Vec::new();
+        let (mut bytes, mut slots) = (Vec::with_capacity(16), Vec::new());
+        let mut put = |level: &Level, counts: Counts| {
+            let digit = Digit { n: level.n as i64, bytes: layout.linear(level.step), slot: level.step[2] };
+            let digits = if digit.slot == 0 { &mut bytes } else { &mut slots };
+            if digit.n > 1 {
+                digits.push((digit, counts));
+            }
+        };
         for (i, axis) in layout.axes.iter().enumerate() {
-            let mut weight: i64 = axis.cells.iter().map(|l| l.n as i64).product();
-            for level in &axis.cells {
-                weight /= level.n as i64;
-                let (bytes_step, slot) = (layout.linear(level.step), level.step[2]);
-                let digit = Digit { n: level.n as i64, bytes: bytes_step, slot };
-                bytes.push((digit, Counts::Cells(i, weight)));
+            let mut weight = 1;
+            for level in axis.cells.iter().rev() {
+                put(level, Counts::Cells(i, weight));
+                weight *= level.n as i64;
             }
         }
         for (i, replica) in layout.replicas.iter().enumerate() {
-            let digit = Digit { n: replica.n as i64, bytes: layout.linear(replica.step), slot: 0 };
-            bytes.push((digit, Counts::Replica(i)));
+            put(replica, Counts::Replica(i));
         }
-        bytes.retain(|(d, _)| d.n > 1);
-        let (mut slots, mut bytes): (Vec<_>, Vec<_>) = bytes.into_iter().partition(|(d, _)| d.slot != 0);
         bytes.sort_by_key(|(d, _)| std::cmp::Reverse(d.bytes));
         slots.sort_by_key(|(d, _)| std::cmp::Reverse(d.slot));
         let inverses = layout.axes.iter().map(|axis| axis.inverse()).collect();
@@ -151,16 +170,16 @@ impl<'a> Destination<'a> {
     /// these points it is a guess, which [`Destination::follow`] confirms.
     pub(super) fn index(&self, at: (i64, i64), counts: &[u64], steps: &[(i64, i64)]) -> Option<Index> {
         let (axes, replicas) = (self.axes.len(), self.layout.replicas.len());
-        let mut here = vec![0; axes + replicas];
+        let mut here: Cells = smallvec![0; axes + replicas];
         self.cells(at, &mut here)?;
         let coordinate = |axis: usize, cell: i64| -> Option<i64> {
             i64::try_from(self.inverses[axis].coordinate(cell - self.axes[axis].first)?).ok()
         };
-        let mut found: Vec<Affine> = vec![Affine::zero(counts.len()); axes + replicas];
+        let mut found: PerAxis = (0..axes + replicas).map(|_| Affine::zero(counts.len())).collect();
         for (i, affine) in found.iter_mut().enumerate() {
             affine.at = if i < axes { coordinate(i, here[i])? } else { here[i] };
         }
-        let mut there = vec![0; axes + replicas];
+        let mut there: Cells = smallvec![0; axes + replicas];
         for (k, (&step, _)) in steps.iter().zip(counts).enumerate().filter(|(_, (_, n))| **n > 1) {
             there.fill(0);
             self.cells((at.0.checked_add(step.0)?, at.1.checked_add(step.1)?), &mut there)?;
@@ -168,8 +187,7 @@ impl<'a> Destination<'a> {
                 affine.steps[k] = if i < axes { coordinate(i, there[i])? } else { there[i] } - affine.at;
             }
         }
-        let replicas = found.split_off(axes);
-        Some(Index { coordinates: found, replicas })
+        Some(Index { axes, values: found })
     }
 
     /// The cells of all axes, and the replicas, at an address.
@@ -197,8 +215,8 @@ impl<'a> Destination<'a> {
 
     /// The addresses of an index.
     pub(super) fn follow(&self, index: &Index, counts: &[u64]) -> Result<Address, Break> {
-        let mut to = address(self.layout, &self.axes, &index.coordinates, counts)?;
-        for (value, replica) in index.replicas.iter().zip(&self.layout.replicas) {
+        let mut to = address(self.layout, &self.axes, index.coordinates(), counts)?;
+        for (value, replica) in index.replicas().iter().zip(&self.layout.replicas) {
             if let Some(broken) = value.leaves(counts, 0, replica.n as i64) {
                 return Err(broken);
             }
@@ -220,7 +238,7 @@ struct Dims {
 /// The dimensions that the axes of both layouts share: from coordinates of the destination to those of the source.
 pub(super) struct Joint {
     /// For each axis of the destination, outermost first.
-    dims: Vec<Vec<Dims>>,
+    dims: Vec<SmallVec<[Dims; 2]>>,
     /// How many axes the source has.
     axes: usize,
 }
@@ -228,20 +246,19 @@ pub(super) struct Joint {
 impl Joint {
     pub(super) fn new(source: &Layout, destination: &Layout) -> Joint {
         let shape = source.shape();
-        let wide = |dims: &[usize]| dims.iter().copied().filter(|&d| shape[d] > 1).collect::<Vec<_>>();
         // Of each dimension: axis of the source, what it weighs there, and the dimension behind it.
         let mut places = vec![(0, 0, None); shape.len()];
         for (axis, own) in source.axes.iter().enumerate() {
             let (mut weight, mut behind) = (1, None);
-            for &d in wide(&own.dims).iter().rev() {
+            for d in wide(&own.dims, shape).rev() {
                 places[d] = (axis, weight, behind);
                 (weight, behind) = (weight * shape[d] as i64, Some(d));
             }
         }
         let dims = destination.axes.iter().map(|axis| {
-            let mut out: Vec<Dims> = Vec::new();
+            let mut out: SmallVec<[Dims; 2]> = SmallVec::new();
             let mut last: Option<usize> = None;
-            for d in wide(&axis.dims) {
+            for d in wide(&axis.dims, shape) {
                 let (axis, weight, _) = places[d];
                 let size = shape[d] as i64;
                 match (out.last_mut(), last) {
@@ -258,10 +275,10 @@ impl Joint {
     }
 
     /// The coordinates of the source, one for each axis.
-    pub(super) fn source_index(&self, index: &Index, counts: &[u64]) -> Result<Vec<Affine>, Break> {
-        let mut out = vec![Affine::zero(counts.len()); self.axes];
-        for (dims, coordinate) in self.dims.iter().zip(&index.coordinates) {
-            let mut rest = coordinate.clone();
+    pub(super) fn source_index(&self, index: &Index, counts: &[u64]) -> Result<PerAxis, Break> {
+        let mut out: PerAxis = (0..self.axes).map(|_| Affine::zero(counts.len())).collect();
+        for (dims, coordinate) in self.dims.iter().zip(index.coordinates()) {
+            let mut rest = coordinate.copied();
             for (k, part) in dims.iter().enumerate() {
                 let inside: i64 = dims[k + 1..].iter().map(|d| d.size).product();
                 let (value, inner) = rest.divide(inside, counts)?;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 use crate::family::loops::{Dci, Dcsi};
 use crate::family::spyre::DataFormat;
-use crate::text::lexer::Cursor;
+use crate::text::lexer::{Cursor, Warnings, quote};
 
 /// Reads the whole text. Errors about the content name it by its path, `dcsi_[0].size_`.
 pub(in crate::text) fn dci(cursor: &mut Cursor<'_>) -> Result<Dci> {
@@ -115,12 +115,11 @@ impl Record<'_> {
         format.map(Some).ok_or_else(|| wrong(key, value, "a number or a name of DataFormats"))
     }
 
-    fn warn_of_others(&self, known: &[&str], warnings: &mut Vec<String>) {
-        let others = self.fields.keys().filter(|k| !known.contains(&k.as_str()));
+    fn warn_of_others(&self, known: &[&str], warnings: &mut Warnings) {
         let path = &self.path;
-        warnings.extend(
-            others.map(|k| format!("{path}{}: not a known key, ignored", crate::text::lexer::quote(k))),
-        );
+        for key in self.fields.keys().filter(|k| !known.contains(&k.as_str())) {
+            warnings.push(|| format!("{path}{}: not a known key, ignored", quote(key)));
+        }
     }
 }
 
@@ -132,7 +131,7 @@ fn wrong(path: &str, value: &Value, needed: &str) -> Error {
     let given = match value {
         Value::Array(_) => "a list".into(),
         Value::Object(_) => "an object".into(),
-        Value::String(s) => crate::text::lexer::quote(s),
+        Value::String(s) => quote(s),
         other => other.to_string(),
     };
     Error::value(path, given, needed)
