@@ -129,7 +129,7 @@ impl Lane<2> for SenDeeptools {
     fn widen(code: [u8; 2]) -> u32 {
         let code = u32::from(u16::from_le_bytes(code));
         let (sign, code) = ((code & 0x8000) << 16, code & 0x7FFF);
-        if code == 0 { 0 } else { (code << 14) + (96 << 23) | sign }
+        if code == 0 { 0 } else { ((code << 14) + (96 << 23)) | sign }
     }
 
     #[inline(always)]
