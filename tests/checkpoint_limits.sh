@@ -13,64 +13,18 @@ size=${1:-1024}
 room=$(mktemp -d "${TMPDIR:-/tmp}/tilewright-limits.XXXXXX")
 trap 'umount "$room/full" 2>/dev/null || true; rm -rf "$room"' EXIT
 
-python3 - "$room" "$size" <<'PYTHON'
-import json, os, pathlib, random, sys
-
-room, mib = pathlib.Path(sys.argv[1]), int(sys.argv[2])
-piece = bytearray(random.Random(7).randbytes(1 << 20))
-values = bytes(piece)
-# Values of about one, as bf16.
-for i in range(1, len(piece), 2):
-    piece[i] = 0x3E | piece[i] & 0x81
-values, codes, scales = bytes(piece), values, bytes([120, 121, 122, 123]) * (1 << 18)
-
-
-def save(path, tensors):
-    header, at = {}, 0
-    for name, dtype, shape, _ in tensors:
-        n = 1
-        for extent in shape:
-            n *= extent
-        n *= 2 if dtype == "BF16" else 1
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + n]}
-        at += n
-    text = json.dumps(header).encode()
-    with open(path, "wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for name, _, _, source in tensors:
-            begin, end = header[name]["data_offsets"]
-            left = end - begin
-            while left > 0:
-                file.write(source[:left])
-                left -= min(left, len(source))
-
-
-llama, weights = room / "llama", {}
-llama.mkdir()
-layers = max(1, mib // 4 // 130)
-for shard in range(4):
-    tensors = []
-    for i in range(layers):
-        at = f"model.layers.{shard * layers + i}"
-        tensors.append((f"{at}.input_layernorm.weight", "BF16", [4096], values))
-        tensors.append((f"{at}.self_attn.q_proj.weight", "BF16", [4096, 4096], values))
-        tensors.append((f"{at}.mlp.down_proj.weight", "BF16", [4096, 12288], values))
-    name = f"model-{shard}.safetensors"
-    save(llama / name, tensors)
-    weights |= {tensor[0]: name for tensor in tensors}
-(llama / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weights}))
-
-# A layer of 32 experts of 5760 by 2880: 265 MB of codes, four times as much when decoded.
-tensors = []
-for i in range(max(1, mib // 1100)):
-    at = f"model.layers.{i}.mlp.experts.gate_up_proj"
-    tensors.append((f"{at}_blocks", "U8", [32, 5760, 90, 16], codes))
-    tensors.append((f"{at}_scales", "U8", [32, 5760, 90], scales))
-save(room / "gpt-oss.safetensors", tensors)
-(room / "gpt-oss.toml").write_text(
-    '[[rule]]\nname = "*gate_up_proj"\ndtype = "bfloat8_b"\ntranspose = true\nsplit = []\n'
-)
-PYTHON
+gigabytes=$(python3 -c "print($size * 2**20 / 1e9)")
+python3 tests/packing/make_checkpoint.py "$room/llama" --gigabytes "$gigabytes"
+python3 tests/packing/make_checkpoint.py "$room/gpt-oss" --gigabytes "$gigabytes" --kind gpt-oss
+cat >"$room/gpt-oss.toml" <<'TOML'
+[[rule]]
+name = "*"
+dtype = "bfloat8_b"
+[[rule]]
+name = "*.experts.*_proj"
+dtype = "bfloat8_b"
+transpose = true
+TOML
 
 pack() { # model, rules, ceiling in MiB, threads
     local out=$room/out-$3-$4 report peak
@@ -113,7 +67,7 @@ for ceiling in 32 128 512; do
 done
 pack llama ttnn-bfp8 512 1
 for ceiling in 160 512; do
-    pack gpt-oss.safetensors "$room/gpt-oss.toml" $ceiling 2
+    pack gpt-oss "$room/gpt-oss.toml" $ceiling 2
 done
 
 mkdir "$room/full"

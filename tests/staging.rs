@@ -486,6 +486,33 @@ fn windows_are_as_large_as_what_chunks_are_made_of() {
 }
 
 #[test]
+fn rereading_keeps_windows_small_where_chunks_go_back() {
+    // Four cores side by side: each is made of a quarter of every row.
+    let to = "ttnn(dtype=float32, layout=TILE, memory=WIDTH_SHARDED, grid=(1, 4), shard=(1024, 32))";
+    let plans = [plan(&[1024, 128], DType::F32, "memref<1024x128xf32>", to)];
+    let source = bytes(plans[0].source_bytes(), 5);
+    let mut stager = Stager::new(2, 8192, &mut Heap).unwrap();
+    for (reread, most, times) in [(false, source.len() + 40_000, 1), (true, 4 * 32768, 4)] {
+        let disk = Disk::new(source.clone(), 1);
+        let settings = Settings { read_bytes: 8192, reread, ..Settings::default() };
+        let mut sink = Blocking::new(sizes(&plans));
+        let report = stager.run(&from_disk(&plans, &disk, &[0]), &mut sink, &settings).unwrap();
+        assert!(sink.consumer().tensors()[0] == executed(&plans[0], &source));
+        assert!(report.window_bytes <= most as u64, "{reread}: {report:?}");
+        let read = report.bytes_read;
+        assert!(
+            read <= times * source.len() as u64 && read > (times - 1) * source.len() as u64,
+            "{report:?}"
+        );
+        let windows = match reread {
+            true => Stager::reread_window_bytes(&from_disk(&plans, &disk, &[0]), 8192, 8192),
+            false => Stager::window_bytes(&from_disk(&plans, &disk, &[0]), 8192, 8192),
+        };
+        assert_eq!(windows.unwrap().iter().sum::<usize>() as u64, report.window_bytes);
+    }
+}
+
+#[test]
 fn a_source_that_fails_ends_the_run_with_its_error() {
     let (plans, sources) = ([copy(100_000)], [bytes(100_000, 3)]);
     let clock = VirtualClock::default();

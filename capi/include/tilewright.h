@@ -288,9 +288,10 @@ typedef struct tw_layout {
 typedef struct tw_request {
     // `sizeof(tw_request)`.
     uint32_t struct_size;
-    // Element type of the tensor: TW_F64 to TW_BOOL.
+    // Element type of the tensor: TW_F64 to TW_BOOL; 0: what the text of the source says, or else that of the
+    // destination, if they have no mesh.
     tw_format dtype;
-    // Logical shape, outermost dimension first.
+    // Logical shape, outermost dimension first; where both `dtype` and `rank` are 0, it is what the text says too.
     const uint64_t *shape;
     // How many dimensions.
     size_t rank;

@@ -1,14 +1,16 @@
-// tilewright for C++17: plans that free themselves, views with lengths, exceptions with status and message.
+// tilewright for C++17: plans and stagers that free themselves, views with lengths, exceptions with status and message.
 //
 // Everything is inline; what the functions do is said in tilewright.h.
 
 #ifndef TILEWRIGHT_HPP
 #define TILEWRIGHT_HPP
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -70,6 +72,14 @@ private:
     std::size_t bytes_ = 0;
 };
 
+// A struct of tilewright.h with its size filled in and everything else zero.
+template <class T>
+T make() noexcept {
+    T value{};
+    value.struct_size = sizeof(T);
+    return value;
+}
+
 using input = memory<const void>;
 using output = memory<void>;
 
@@ -84,6 +94,19 @@ void check(F &&call) {
     const tw_status status = call(&message);
     if (status != TW_OK) {
         throw error(status, std::string(tw_status_name(status)) + ": " + buffer);
+    }
+}
+
+// Calls `body`; where the library reports an error that follows from something that was thrown, that is thrown again.
+template <class F>
+void rethrowing(F &&body, const std::exception_ptr &thrown) {
+    try {
+        body();
+    } catch (const error &) {
+        if (thrown) {
+            std::rethrow_exception(thrown);
+        }
+        throw;
     }
 }
 
@@ -106,17 +129,68 @@ struct executor {
             return -1;
         }
     }
+
+    tw_executor get() noexcept {
+        auto executor = make<tw_executor>();
+        executor.threads = pool.threads();
+        executor.ctx = this;
+        executor.run = run;
+        return executor;
+    }
+};
+
+// Where slots go: a function of one piece at a time, or an object with `submit` and `wait`; see stager::run. What it
+// throws passes through the library.
+template <class Sink>
+struct sink {
+    static constexpr bool blocking = std::is_invocable_v<Sink &, const tw_piece &>;
+
+    Sink &to;
+    std::exception_ptr thrown = nullptr;
+
+    static std::int32_t submit(void *ctx, std::uint64_t ticket, const tw_piece *pieces, std::size_t count) noexcept {
+        auto &self = *static_cast<sink *>(ctx);
+        try {
+            if constexpr (blocking) {
+                (void)ticket;
+                for (std::size_t i = 0; i < count; ++i) {
+                    self.to(pieces[i]);
+                }
+            } else {
+                self.to.submit(ticket, view<const tw_piece>(pieces, count));
+            }
+            return 0;
+        } catch (...) {
+            self.thrown = std::current_exception();
+            return -1;
+        }
+    }
+
+    static std::int32_t wait(void *ctx, std::uint64_t limit_ms, std::uint64_t *ticket) noexcept {
+        auto &self = *static_cast<sink *>(ctx);
+        try {
+            const std::optional<std::uint64_t> arrived = self.to.wait(std::chrono::milliseconds(limit_ms));
+            *ticket = arrived.value_or(*ticket);
+            return arrived ? 0 : TW_PENDING;
+        } catch (...) {
+            // Of which ticket is not known: its slot stays out, and the run ends.
+            self.thrown = std::current_exception();
+            return -1;
+        }
+    }
+
+    tw_sink get() noexcept {
+        auto sink = make<tw_sink>();
+        sink.ctx = this;
+        sink.submit = submit;
+        if constexpr (!blocking) {
+            sink.wait = wait;
+        }
+        return sink;
+    }
 };
 
 } // namespace detail
-
-// A struct of tilewright.h with its size filled in and everything else zero.
-template <class T>
-T make() noexcept {
-    T value{};
-    value.struct_size = sizeof(T);
-    return value;
-}
 
 // A layout by its text, with a device and a mesh where there are any. The texts must outlive it.
 inline tw_layout layout(std::string_view text, std::string_view device = {}, std::string_view mesh = {}) noexcept {
@@ -159,6 +233,9 @@ public:
     plan(view<const std::uint64_t> shape, tw_format dtype, const tw_layout &source, const tw_layout &destination)
         : plan(request(shape, dtype, &source, &destination)) {}
 
+    // Compiles the conversion between two layouts of the tensor that the text of one of them says.
+    plan(const tw_layout &source, const tw_layout &destination) : plan({}, 0, source, destination) {}
+
     // Compiles the conversion of a row-major host array to a layout text.
     plan(view<const std::uint64_t> shape, tw_format dtype, std::string_view destination)
         : plan(shape, dtype, make<tw_layout>(), layout(destination)) {}
@@ -190,18 +267,8 @@ public:
     template <class Pool>
     void execute(input source, output destination, Pool &pool) const {
         detail::executor<Pool> bridge{pool};
-        auto executor = make<tw_executor>();
-        executor.threads = pool.threads();
-        executor.ctx = &bridge;
-        executor.run = &detail::executor<Pool>::run;
-        try {
-            execute_with(source, destination, &executor);
-        } catch (const error &) {
-            if (bridge.thrown) {
-                std::rethrow_exception(bridge.thrown);
-            }
-            throw;
-        }
+        const auto executor = bridge.get();
+        detail::rethrowing([&] { execute_with(source, destination, &executor); }, bridge.thrown);
     }
 
     // Makes the bytes of the destination from `begin` on that `chunk` has room for.
@@ -282,6 +349,78 @@ private:
     }
 
     std::unique_ptr<tw_plan, free> plan_;
+};
+
+// A tensor of a run of a stager, in memory; plan and source must outlive the run.
+inline tw_transfer transfer(const plan &plan, input source) noexcept {
+    return {plan.get(), source.data(), source.size(), nullptr, 0};
+}
+
+// A tensor of a run of a stager that is read from byte `begin` on; plan and reader must outlive the run.
+inline tw_transfer transfer(const plan &plan, const tw_reader &reader, std::uint64_t begin = 0) noexcept {
+    return {plan.get(), nullptr, 0, &reader, begin};
+}
+
+// A ring of slots through which any number of tensors go to a device, kept from run to run.
+class stager {
+public:
+    // Slots of the library's own memory.
+    explicit stager(std::size_t slots = 3, std::size_t slot_bytes = 32u << 20) : stager(slots, slot_bytes, nullptr) {}
+
+    // Slots of `slot_bytes` each at these addresses, such as pinned memory. It must outlive the stager.
+    stager(view<void *const> memory, std::size_t slot_bytes) : stager(memory.size(), slot_bytes, memory.data()) {}
+
+    // Converts tensors on the calling thread, one after another, and hands each byte of their destinations to `sink` once.
+    //
+    // `sink` is a function of `const tw_piece &` that is done with the bytes when it returns; or an object with
+    // `submit(std::uint64_t ticket, view<const tw_piece>)`, which begins to move the pieces of a slot, and
+    // `wait(std::chrono::milliseconds)`, which returns the ticket of one that has arrived, as std::optional<std::uint64_t>:
+    // none when so much time has passed. What either throws ends the run and comes out of it.
+    template <class Sink>
+    tw_stage_report run(view<const tw_transfer> transfers, Sink &&sink,
+                        const tw_stage_options &options = make<tw_stage_options>()) const {
+        return run_with(transfers, sink, nullptr, options);
+    }
+
+    // The same on the threads of `pool`: see detail::executor.
+    template <class Sink, class Pool, class = decltype(std::declval<Pool &>().threads())>
+    tw_stage_report run(view<const tw_transfer> transfers, Sink &&sink, Pool &pool,
+                        const tw_stage_options &options = make<tw_stage_options>()) const {
+        detail::executor<Pool> bridge{pool};
+        const auto executor = bridge.get();
+        tw_stage_report report;
+        detail::rethrowing([&] { report = run_with(transfers, sink, &executor, options); }, bridge.thrown);
+        return report;
+    }
+
+    // The handle, for the functions of tilewright.h.
+    tw_stager *get() const noexcept { return stager_.get(); }
+
+private:
+    struct free {
+        void operator()(tw_stager *stager) const noexcept { tw_stager_free(stager); }
+    };
+
+    stager(std::size_t slots, std::size_t slot_bytes, void *const *memory) {
+        tw_stager *made = nullptr;
+        detail::check([&](tw_text *message) { return tw_stager_create(slots, slot_bytes, memory, &made, message); });
+        stager_.reset(made);
+    }
+
+    template <class Sink>
+    tw_stage_report run_with(view<const tw_transfer> transfers, Sink &sink, const tw_executor *executor,
+                             const tw_stage_options &options) const {
+        detail::sink<Sink> bridge{sink};
+        const auto to = bridge.get();
+        auto report = make<tw_stage_report>();
+        const auto run = [&](tw_text *message) {
+            return tw_stager_run(get(), transfers.data(), transfers.size(), &to, executor, &options, &report, message);
+        };
+        detail::rethrowing([&] { detail::check(run); }, bridge.thrown);
+        return report;
+    }
+
+    std::unique_ptr<tw_stager, free> stager_;
 };
 
 } // namespace tilewright

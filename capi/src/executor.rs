@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use tilewright::run::{Executor, Inline};
 
@@ -31,15 +31,11 @@ pub(crate) unsafe fn with(
         ctx: executor.ctx,
         threads: executor.threads.min(MAX_THREADS),
         run,
-        ran: Cell::new(false),
         failure: Cell::new(None),
     };
     let outcome = work(&foreign);
-    if let Some(failure) = foreign.failure.take() {
-        return Err(failure);
-    }
-    // Everything else is checked before the executor is called.
-    outcome.map_err(|e| if foreign.ran.get() { Failure::new(TW_EXECUTOR, e.to_string()) } else { e.into() })
+    // What else goes wrong follows from what went wrong with the executor.
+    foreign.failure.take().map_or_else(|| Ok(outcome?), Err)
 }
 
 /// The executor of the caller, and what went wrong with it.
@@ -47,17 +43,22 @@ struct Foreign {
     ctx: *mut c_void,
     threads: u32,
     run: unsafe extern "C" fn(*mut c_void, u32, tw_task, *mut c_void) -> i32,
-    ran: Cell<bool>,
     failure: Cell<Option<Failure>>,
 }
 
 // SAFETY: only the thread that executes the plan uses it; the tasks, which other threads run, do not see it.
 unsafe impl Sync for Foreign {}
 
+/// The most tasks that a plan is split into.
+const MAX_TASKS: usize = 1024;
+
 /// What `arg` of a task points to.
 struct Tasks<'a> {
     task: &'a (dyn Fn(usize) + Sync),
+    count: usize,
     done: AtomicUsize,
+    /// A mark for each task that has run to its end, as far as there are marks.
+    each: [AtomicU64; MAX_TASKS / 64],
     panicked: AtomicBool,
 }
 
@@ -67,8 +68,8 @@ impl Executor for Foreign {
     }
 
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
-        self.ran.set(true);
-        let shared = Tasks { task, done: AtomicUsize::new(0), panicked: AtomicBool::new(false) };
+        let (done, panicked) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let shared = Tasks { task, count: tasks, done, each: Default::default(), panicked };
         let arg = (&raw const shared).cast_mut().cast();
         // SAFETY: the caller's function, called as the header says. By the header no task runs after it returns, so
         // `shared` outlives its use.
@@ -85,8 +86,17 @@ impl Executor for Foreign {
         } else if done != tasks {
             Some(Failure::new(TW_EXECUTOR, format!("executor->run made {done} calls for {tasks} tasks")))
         } else {
-            None
+            let never = (0..tasks.min(MAX_TASKS)).find(|&i| !shared.has_run(i));
+            never.map(|never| {
+                Failure::new(TW_EXECUTOR, format!("executor->run called a task twice, and not {never}"))
+            })
         }));
+    }
+}
+
+impl Tasks<'_> {
+    fn has_run(&self, task: usize) -> bool {
+        self.each[task / 64].load(Ordering::Acquire) & (1 << (task % 64)) != 0
     }
 }
 
@@ -99,6 +109,10 @@ unsafe extern "C" fn run_task(arg: *mut c_void, index: u32) {
     let tasks = unsafe { &*arg.cast::<Tasks<'_>>() };
     if catch_unwind(AssertUnwindSafe(|| (tasks.task)(index as usize))).is_err() {
         tasks.panicked.store(true, Ordering::Relaxed);
+    }
+    let index = index as usize;
+    if index < tasks.count.min(MAX_TASKS) {
+        tasks.each[index / 64].fetch_or(1 << (index % 64), Ordering::Release);
     }
     tasks.done.fetch_add(1, Ordering::Release);
 }

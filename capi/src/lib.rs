@@ -6,6 +6,7 @@
 
 mod border;
 mod executor;
+mod handle;
 mod request;
 mod stager;
 mod tensorbin;
@@ -15,6 +16,7 @@ use std::ffi::{c_char, c_void};
 use std::fmt;
 
 use border::{Extent, Failure, Out, OutStruct, Result, call, check_apart, slice, slice_out};
+use handle::{Opaque, inner};
 use tilewright::family::MAX_RANK;
 use tilewright::family::host::strided::Memref;
 use tilewright::family::loops::Dci;
@@ -25,31 +27,18 @@ pub use stager::*;
 pub use tensorbin::*;
 pub use types::*;
 
-/// What a plan begins with, so that other memory is not taken for one.
-const PLAN: u64 = 0x7477_5f70_6c61_6e31;
-
 /// A compiled conversion: immutable, usable from any thread, made by tw_plan_compile and freed by tw_plan_free.
 pub struct tw_plan(());
 
-/// What a `tw_plan` points to.
-#[repr(C)]
-struct Handle {
-    mark: u64,
-    inner: Inner,
+impl Opaque for tw_plan {
+    type Inner = Inner;
+    const MARK: u64 = 0x7477_5f70_6c61_6e31;
+    const NAME: &str = "plan";
+    const MAKER: &str = "tw_plan_compile";
 }
 
-impl Handle {
-    /// Makes a plan that is about to be freed one that is not known any more.
-    ///
-    /// # Safety
-    /// `handle` is a valid plan that nothing else uses.
-    unsafe fn retire(handle: *mut Handle) {
-        // SAFETY: as above. Volatile, as the compiler may leave out a store to memory that is freed next.
-        unsafe { (&raw mut (*handle).mark).write_volatile(0) };
-    }
-}
-
-struct Inner {
+/// What a plan is.
+pub(crate) struct Inner {
     plan: Plan,
     source: Layout,
     host: Option<Memref>,
@@ -74,26 +63,6 @@ impl fmt::Display for Inner {
         }
         self.plan.fmt(f)
     }
-}
-
-/// The plan behind a handle.
-///
-/// # Safety
-/// Where not NULL, `plan` is as the header says, during `'a`.
-unsafe fn inner<'a>(plan: *const tw_plan) -> Result<&'a Inner> {
-    if plan.is_null() {
-        return Err(Failure::new(TW_NULL, "plan is NULL"));
-    }
-    let plan = plan.cast::<Handle>();
-    if !plan.is_aligned() {
-        return Err(Failure::new(TW_MISALIGNED, "plan is not aligned"));
-    }
-    // SAFETY: not NULL, aligned, and of the caller; only the mark is read before it is known to be a plan.
-    if unsafe { plan.cast::<u64>().read() } != PLAN {
-        return Err(Failure::new(TW_HANDLE, "plan is not one that tw_plan_compile made"));
-    }
-    // SAFETY: made by `tw_plan_compile`, and nothing ever writes to it.
-    Ok(unsafe { &(*plan).inner })
 }
 
 /// Version of the library, e.g. "0.1.0": static text that ends with NUL.
@@ -158,7 +127,7 @@ pub unsafe extern "C" fn tw_plan_compile(
         });
         match compiled {
             Ok(inner) => {
-                out.set(Box::into_raw(Box::new(Handle { mark: PLAN, inner })).cast());
+                out.set(handle::new(inner));
                 Ok(())
             }
             Err(failure) => {
@@ -175,19 +144,8 @@ pub unsafe extern "C" fn tw_plan_compile(
 /// TW_HANDLE as long as nothing else has come to lie in its memory; do not rely on it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tw_plan_free(plan: *mut tw_plan) -> tw_status {
-    // SAFETY: pointers are as the header says.
-    let body = || unsafe {
-        if plan.is_null() {
-            return Ok(());
-        }
-        inner(plan)?;
-        let handle = plan.cast::<Handle>();
-        Handle::retire(handle);
-        drop(Box::from_raw(handle));
-        Ok(())
-    };
-    // SAFETY: no message.
-    unsafe { call(std::ptr::null_mut(), body) }
+    // SAFETY: pointers are as the header says, and there is no message.
+    unsafe { call(std::ptr::null_mut(), || handle::free(plan)) }
 }
 
 /// Writes buffers, sizes and chunk_alignment of a plan to `info`.
@@ -469,26 +427,4 @@ fn check_room(what: &str, capacity: usize, needed: u64) -> Result<()> {
         return Ok(());
     }
     Err(Failure::new(TW_SHORT, format!("{what} has room for {capacity}, but {needed} are needed")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_plan_that_is_retired_is_none() {
-        let tensor = tilewright::Tensor::new([4], tilewright::DType::F32);
-        let dense = tilewright::Descriptor::from(tilewright::family::host::strided::Memref::of(&tensor));
-        let layout = || dense.layout(&tensor, &tilewright::Placement::default()).unwrap();
-        let plan = Plan::compile(&layout(), &layout(), &tilewright::Options::default()).unwrap();
-        let known = Inner { plan, source: layout(), host: None, destination: layout(), warnings: vec![] };
-        let mut handle = Handle { mark: PLAN, inner: known };
-        let at = &raw mut handle;
-        // SAFETY: a plan of this test, which outlives its use.
-        let known = || unsafe { inner(at.cast::<tw_plan>()).is_ok() };
-        assert!(known());
-        // SAFETY: nothing else uses it.
-        unsafe { Handle::retire(at) };
-        assert!(!known());
-    }
 }

@@ -38,17 +38,46 @@ pub(crate) struct Described {
     pub(crate) pad_value: Option<f64>,
 }
 
-/// The tensor of a request.
+/// The tensor of a request, as its fields say or the text of a layout.
 ///
 /// # Safety
 /// What the request points to is as the header says.
 unsafe fn tensor(request: &tw_request) -> Result<Tensor> {
+    // SAFETY: as the header says, like every pointer of a struct below.
+    let shape = unsafe { bounded(request.shape, request.rank, MAX_RANK, "request->shape") }?.to_vec();
+    if request.dtype == 0 {
+        // SAFETY: passed on.
+        let said = unsafe { said(request) }?.ok_or_else(|| {
+            Failure::value("request->dtype", 0, "TW_F64 to TW_BOOL, unless the text of a layout says it")
+        })?;
+        return Ok(Tensor { shape: if shape.is_empty() { said.shape } else { shape }, dtype: said.dtype });
+    }
     let Format::Plain(dtype) = format("request->dtype", request.dtype)? else {
         return Err(Failure::value("request->dtype", request.dtype, "TW_F64 to TW_BOOL"));
     };
-    // SAFETY: as the header says, like every pointer of a struct below.
-    let shape = unsafe { bounded(request.shape, request.rank, MAX_RANK, "request->shape") }?.to_vec();
     Ok(Tensor { shape, dtype })
+}
+
+/// The tensor that the text of the source says, or else that of the destination. Texts with a mesh are of a part of it.
+///
+/// # Safety
+/// As [`tensor`].
+unsafe fn said(request: &tw_request) -> Result<Option<Tensor>> {
+    for (at, what) in [(request.source, "source"), (request.destination, "destination")] {
+        if at.is_null() {
+            continue;
+        }
+        // SAFETY: as the header says.
+        let given = unsafe { versioned(at, what) }?;
+        // SAFETY: as above.
+        let written = unsafe { border::text(given.text, &format!("{what}->text")) }?;
+        if let (Some(written), 0) = (written, given.mesh.length)
+            && let Some(tensor) = text::parse(written)?.descriptor.tensor()
+        {
+            return Ok(Some(tensor));
+        }
+    }
+    Ok(None)
 }
 
 /// Reads a request whose destination is not a layout yet.

@@ -12,11 +12,9 @@ use tilewright::stage::{
 use tilewright::{Error, Plan};
 
 use crate::border::{Failure, Out, OutStruct, Result, bounded, call, slice, versioned};
+use crate::executor;
+use crate::handle::{self, Opaque, inner};
 use crate::types::*;
-use crate::{executor, inner};
-
-/// What a stager begins with, so that other memory is not taken for one.
-const STAGER: u64 = 0x7477_5f72_696e_6731;
 
 /// The most tensors of one run.
 const MAX_TRANSFERS: usize = 1 << 24;
@@ -24,33 +22,18 @@ const MAX_TRANSFERS: usize = 1 << 24;
 /// A ring of slots, made by tw_stager_create and freed by tw_stager_free. Runs of one stager wait for each other.
 pub struct tw_stager(());
 
-/// What a `tw_stager` points to.
-#[repr(C)]
-struct Handle {
-    mark: u64,
+impl Opaque for tw_stager {
+    type Inner = Inner;
+    const MARK: u64 = 0x7477_5f72_696e_6731;
+    const NAME: &str = "stager";
+    const MAKER: &str = "tw_stager_create";
+}
+
+/// A ring, one run at a time.
+pub(crate) struct Inner {
     stager: Mutex<Stager>,
     /// Slots that sinks have not given back; something may still read them.
     lost: Mutex<Vec<Slot>>,
-}
-
-/// The stager behind a handle.
-///
-/// # Safety
-/// Where not NULL, `stager` is as the header says, during `'a`.
-unsafe fn handle<'a>(stager: *const tw_stager) -> Result<&'a Handle> {
-    if stager.is_null() {
-        return Err(Failure::new(TW_NULL, "stager is NULL"));
-    }
-    let stager = stager.cast::<Handle>();
-    if !stager.is_aligned() {
-        return Err(Failure::new(TW_MISALIGNED, "stager is not aligned"));
-    }
-    // SAFETY: not NULL, aligned, and of the caller; only the mark is read before it is known to be a stager.
-    if unsafe { stager.cast::<u64>().read() } != STAGER {
-        return Err(Failure::new(TW_HANDLE, "stager is not one that tw_stager_create made"));
-    }
-    // SAFETY: made by `tw_stager_create`; what changes is behind a lock.
-    Ok(unsafe { &*stager })
 }
 
 /// Makes a ring of `slots` slots of `slot_bytes` each, which is kept from run to run; 0 and 0: 3 of 32 MiB. `memory` is
@@ -81,14 +64,7 @@ pub unsafe extern "C" fn tw_stager_create(
             }
             Stager::new(slots, slot_bytes, &mut lent)?
         };
-        out.set(
-            Box::into_raw(Box::new(Handle {
-                mark: STAGER,
-                stager: Mutex::new(made),
-                lost: Mutex::default(),
-            }))
-            .cast(),
-        );
+        out.set(handle::new(Inner { stager: Mutex::new(made), lost: Mutex::default() }));
         Ok(())
     };
     // SAFETY: as above.
@@ -99,17 +75,8 @@ pub unsafe extern "C" fn tw_stager_create(
 /// and does nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tw_stager_free(stager: *mut tw_stager) -> tw_status {
-    // SAFETY: pointers are as the header says.
-    let body = || unsafe {
-        if stager.is_null() {
-            return Ok(());
-        }
-        handle(stager)?;
-        drop(Box::from_raw(stager.cast::<Handle>()));
-        Ok(())
-    };
-    // SAFETY: no message.
-    unsafe { call(std::ptr::null_mut(), body) }
+    // SAFETY: pointers are as the header says, and there is no message.
+    unsafe { call(std::ptr::null_mut(), || handle::free(stager)) }
 }
 
 /// Converts `count` tensors, one after another, and hands the bytes of their destinations to `sink`, each byte once, in
@@ -130,7 +97,7 @@ pub unsafe extern "C" fn tw_stager_run(
 ) -> tw_status {
     // SAFETY: pointers are as the header says.
     let body = || unsafe {
-        let Handle { stager, lost, .. } = handle(stager)?;
+        let Inner { stager, lost } = inner(stager)?;
         let sink = versioned(sink, "sink")?;
         let Some(submit) = sink.submit else { return Err(Failure::new(TW_NULL, "sink->submit is NULL")) };
         let report = if report.is_null() { None } else { Some(OutStruct::new(report, "report")?) };

@@ -9,24 +9,23 @@ use tilewright_files::Source;
 use tilewright_files::tensorbin::{Payload, TensorBin, Writer};
 
 use crate::border::{self, Failure, Out, OutStruct, Result, call, slice, slice_out};
+use crate::handle::{self, Opaque, inner};
 use crate::request::{self, Described};
 use crate::types::*;
 use crate::{check_length, check_room, executor};
 
-/// What a file begins with, so that other memory is not taken for one.
-const FILE: u64 = 0x7477_5f66_696c_6531;
-
 /// An opened tensor file: immutable, usable from any thread, made by tw_tensorbin_open and freed by tw_tensorbin_free.
 pub struct tw_tensorbin(());
 
-/// What a `tw_tensorbin` points to.
-#[repr(C)]
-struct Handle {
-    mark: u64,
-    inner: Inner,
+impl Opaque for tw_tensorbin {
+    type Inner = Inner;
+    const MARK: u64 = 0x7477_5f66_696c_6531;
+    const NAME: &str = "file";
+    const MAKER: &str = "tw_tensorbin_open";
 }
 
-struct Inner {
+/// A file, and where its payload is read from.
+pub(crate) struct Inner {
     file: TensorBin,
     source: Source<'static>,
 }
@@ -40,26 +39,6 @@ impl Inner {
         self.file.check_replicas(&self.source)?;
         Ok(self.file.whole(None)?)
     }
-}
-
-/// The file behind a handle.
-///
-/// # Safety
-/// Where not NULL, `file` is as the header says, during `'a`.
-unsafe fn inner<'a>(file: *const tw_tensorbin) -> Result<&'a Inner> {
-    if file.is_null() {
-        return Err(Failure::new(TW_NULL, "file is NULL"));
-    }
-    let file = file.cast::<Handle>();
-    if !file.is_aligned() {
-        return Err(Failure::new(TW_MISALIGNED, "file is not aligned"));
-    }
-    // SAFETY: not NULL, aligned, and of the caller; only the mark is read before it is known to be a file.
-    if unsafe { file.cast::<u64>().read() } != FILE {
-        return Err(Failure::new(TW_HANDLE, "file is not one that tw_tensorbin_open made"));
-    }
-    // SAFETY: made by `tw_tensorbin_open`, and nothing ever writes to it.
-    Ok(unsafe { &(*file).inner })
 }
 
 /// A path of the caller.
@@ -86,8 +65,7 @@ pub unsafe extern "C" fn tw_tensorbin_open(
         out.set(std::ptr::null_mut());
         let source = Source::open(self::path(path)?)?;
         let file = TensorBin::read(&source)?;
-        let inner = Inner { file, source };
-        out.set(Box::into_raw(Box::new(Handle { mark: FILE, inner })).cast());
+        out.set(handle::new(Inner { file, source }));
         Ok(())
     };
     // SAFETY: as above.
@@ -97,17 +75,8 @@ pub unsafe extern "C" fn tw_tensorbin_open(
 /// Closes a file that no call is using any more. NULL is allowed, and does nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tw_tensorbin_free(file: *mut tw_tensorbin) -> tw_status {
-    // SAFETY: pointers are as the header says.
-    let body = || unsafe {
-        if file.is_null() {
-            return Ok(());
-        }
-        inner(file)?;
-        drop(Box::from_raw(file.cast::<Handle>()));
-        Ok(())
-    };
-    // SAFETY: no message.
-    unsafe { call(std::ptr::null_mut(), body) }
+    // SAFETY: pointers are as the header says, and there is no message.
+    unsafe { call(std::ptr::null_mut(), || handle::free(file)) }
 }
 
 /// Writes what the header of a file says to `info`.

@@ -322,9 +322,10 @@ pub struct tw_layout {
 pub struct tw_request {
     /// `sizeof(tw_request)`.
     pub struct_size: u32,
-    /// Element type of the tensor: TW_F64 to TW_BOOL.
+    /// Element type of the tensor: TW_F64 to TW_BOOL; 0: what the text of the source says, or else that of the
+    /// destination, if they have no mesh.
     pub dtype: tw_format,
-    /// Logical shape, outermost dimension first.
+    /// Logical shape, outermost dimension first; where both `dtype` and `rank` are 0, it is what the text says too.
     pub shape: *const u64,
     /// How many dimensions.
     pub rank: usize,

@@ -388,6 +388,44 @@ static void queries(tw_plan *plan) {
     STATUS(TW_OVERLAP, tw_plan_explain(plan, &out, &message));
 }
 
+// Shape and element type where the text of a layout says them.
+static void said_by_a_text(void) {
+    tw_layout array = layout_text("memref<40x50xf32>"), tiles = layout_text(BFP8);
+    const uint64_t other[] = {50, 40};
+    const struct {
+        tw_format dtype;
+        const uint64_t *shape;
+        size_t rank;
+        const tw_layout *source, *destination;
+        const char *mesh;
+        tw_status status;
+    } cases[] = {
+        {0, NULL, 0, &array, &tiles, "", TW_OK},
+        {0, SHAPE, 2, &array, &tiles, "", TW_OK},
+        {0, NULL, 0, NULL, &array, "", TW_OK},
+        {0, NULL, 0, &tiles, &array, "", TW_OK},
+        {0, NULL, 0, NULL, &tiles, "", TW_VALUE},
+        {0, other, 2, &array, &tiles, "", TW_VALUE},
+        // With a mesh it is a part.
+        {0, NULL, 0, NULL, &array, "ReplicateTensorToMesh(mesh_shape=(2, 4))", TW_VALUE},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+        array.mesh = (tw_string){cases[i].mesh, strlen(cases[i].mesh)};
+        const tw_request request = {
+            .struct_size = sizeof request, .dtype = cases[i].dtype, .shape = cases[i].shape, .rank = cases[i].rank,
+            .source = cases[i].source, .destination = cases[i].destination};
+        printf("case %zu\n", i);
+        tw_plan *plan = NULL;
+        STATUS(cases[i].status, tw_plan_compile(&request, &plan, &message));
+        if (plan != NULL) {
+            tw_plan_info info = {.struct_size = sizeof info};
+            STATUS(TW_OK, tw_plan_query(plan, &info, &message));
+            EXPECT(info.rank == 2 && (info.source_bytes == SOURCE || info.destination_bytes == SOURCE));
+        }
+        tw_plan_free(plan);
+    }
+}
+
 // A tensor that lies on many devices has as many places.
 static void replicas(const char *mesh, uint64_t devices) {
     tw_layout layout = layout_text("memref<40x50xf32>");
@@ -454,6 +492,7 @@ int main(void) {
     layouts();
     structs();
     messages();
+    said_by_a_text();
     replicas("ReplicateTensorToMesh(mesh_shape=(2, 4))", 8);
     replicas("ReplicateTensorToMesh(mesh_shape=(256, 256))", 65536);
     tw_plan *plan = compile(SHAPE, 2, TW_F32, BFP8);

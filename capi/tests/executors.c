@@ -122,6 +122,21 @@ int main(void) {
         EXPECT(calls == cases[i].calls);
         EXPECT(cases[i].status != TW_OK || memcmp(to, expected, to_bytes) == 0);
     }
+    // An element that does not fit is no fault of the executor's.
+    tw_plan *narrow = compile(shape, 2, TW_I32, "memref<640x480xui8>");
+    int32_t *numbers = calloc(ROWS * COLUMNS, sizeof *numbers);
+    if (numbers == NULL) {
+        return 1;
+    }
+    numbers[ROWS * COLUMNS / 2] = 256;
+    int calls = 0;
+    const tw_executor executor = {.struct_size = sizeof executor, .threads = THREADS, .ctx = &calls, .run = pool};
+    const size_t narrow_bytes = ROWS * COLUMNS;
+    STATUS(TW_OUT_OF_RANGE,
+           tw_plan_execute(narrow, numbers, ROWS * COLUMNS * sizeof *numbers, to, narrow_bytes, &executor, &message));
+    EXPECT(calls == 1);
+    free(numbers);
+    tw_plan_free(narrow);
     free(from);
     free(expected);
     free(to);

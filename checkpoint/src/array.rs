@@ -3,6 +3,7 @@
 //! What a rule asks for (a part of a tensor, several of them stacked, decoded elements) is an [`Array`] of arrays; nobody
 //! ever holds more of it than the range that is read.
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use half::bf16;
@@ -21,6 +22,9 @@ pub trait Array: Send + Sync {
     /// # Errors
     /// Where a file cannot be read.
     fn read(&self, at: u64, out: &mut [u8]) -> Result<()>;
+
+    /// Says that a range of bytes, inside of the array, will be read soon.
+    fn will_read(&self, range: Range<u64>);
 }
 
 /// Elements that are decoded at once, so that codes and values stay in the first cache.
@@ -72,6 +76,10 @@ impl Array for Plain {
 
     fn read(&self, at: u64, out: &mut [u8]) -> Result<()> {
         self.data.file.read_at(self.data.start + at, out)
+    }
+
+    fn will_read(&self, range: Range<u64>) {
+        self.data.will_read(range);
     }
 }
 
@@ -126,6 +134,12 @@ impl Array for Blocks {
             Ok(())
         })
     }
+
+    fn will_read(&self, range: Range<u64>) {
+        let (elements, size) = (self.block.elements() as u64, self.block.bytes() as u64);
+        self.data
+            .will_read(range.start / 4 / elements * size..range.end.div_ceil(4).div_ceil(elements) * size);
+    }
 }
 
 /// Codes of 4 bits with a scale for 32 of them.
@@ -151,6 +165,12 @@ impl Array for Mxfp4 {
             decode_mxfp4(&codes[from * 16..][..n * 16], &scales[from..][..n], values);
             Ok(())
         })
+    }
+
+    fn will_read(&self, range: Range<u64>) {
+        let groups = range.start / 2 / 32..range.end.div_ceil(2).div_ceil(32);
+        self.data.will_read(groups.start * 16..groups.end * 16);
+        self.scales.will_read(groups);
     }
 }
 
@@ -208,6 +228,10 @@ impl Array for Fp8 {
             }
             Ok(())
         })
+    }
+
+    fn will_read(&self, range: Range<u64>) {
+        self.data.will_read(range.start / 2..range.end.div_ceil(2));
     }
 }
 
@@ -289,6 +313,15 @@ impl Array for Stack {
         }
         Ok(())
     }
+
+    fn will_read(&self, range: Range<u64>) {
+        for (part, bounds) in self.parts.iter().zip(self.starts.windows(2)) {
+            let (start, end) = (range.start.max(bounds[0]), range.end.min(bounds[1]));
+            if start < end {
+                part.will_read(start - bounds[0]..end - bounds[0]);
+            }
+        }
+    }
 }
 
 /// Some rows of an array: the first, how far apart they are, and how many.
@@ -342,5 +375,15 @@ impl Array for Rows {
             (at, out) = (at + n, rest);
         }
         Ok(())
+    }
+
+    fn will_read(&self, range: Range<u64>) {
+        if range.is_empty() || self.row_bytes == 0 {
+            return;
+        }
+        // The rows between are read along.
+        let last = (range.end - 1) / self.row_bytes;
+        let start = (self.first + range.start / self.row_bytes * self.step) * self.row_bytes;
+        self.of.will_read(start..(self.first + last * self.step + 1) * self.row_bytes);
     }
 }

@@ -12,4 +12,5 @@ pub mod model;
 pub mod pack;
 pub mod quantised;
 pub mod rules;
+pub mod stream;
 pub mod verify;

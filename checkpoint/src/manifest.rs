@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
-use tilewright::{Error, Result};
+use tilewright::plan::{Decoding, Rounding, Sen169, Store};
+use tilewright::{Error, Options, Result};
 use tilewright_files::Output;
 
 use crate::job::{Job, Request, Share};
@@ -117,7 +118,7 @@ impl Stamp {
 /// What will be recorded of a job, with empty hashes.
 pub(crate) fn expected(jobs: &[Job], model: &Model, rules: &Rules, request: &Request) -> Result<Vec<Record>> {
     let entries: HashMap<&str, _> = model.entries().iter().map(|e| (e.name.as_str(), e)).collect();
-    let choices = format!("{FORMAT} {VERSION} {:?} {:?}", choices(request), request.devices);
+    let choices = format!("{FORMAT} {VERSION} {:?} {:?}", text_of(&request.options), request.devices);
     let record = |job: &Job| {
         let rule = rules.rule(job.rule);
         let (mut sources, mut files) = (Vec::new(), Vec::new());
@@ -159,11 +160,35 @@ pub(crate) fn expected(jobs: &[Job], model: &Model, rules: &Rules, request: &Req
     jobs.iter().map(record).collect()
 }
 
-/// The choices that change bytes, as text.
-fn choices(request: &Request) -> String {
-    // Instruction sets and kinds of stores do not.
-    let options = request.options.with_isa(None).with_store(tilewright::plan::Store::Auto);
-    format!("{options:?}")
+/// The choices that change bytes, as text. Instruction sets and kinds of stores do not.
+fn text_of(options: &Options) -> String {
+    format!("{:?}", options.with_isa(None).with_store(Store::Auto))
+}
+
+/// Every choice that there is.
+fn all_options() -> impl Iterator<Item = Options> {
+    let with = |all: Vec<Options>, choices: &[&dyn Fn(Options) -> Options]| -> Vec<Options> {
+        all.iter().flat_map(|&options| choices.iter().map(move |choose| choose(options))).collect()
+    };
+    let all = with(
+        vec![Options::default()],
+        &[
+            &|o| o.with_rounding(Rounding::Host),
+            &|o| o.with_rounding(Rounding::Device),
+            &|o| o.with_rounding(Rounding::DeviceOp),
+            &|o| o.with_rounding(Rounding::Truncate),
+        ],
+    );
+    let all = with(all, &[&|o| o.with_search(false), &|o| o.with_search(true)]);
+    let all = with(all, &[&|o| o.with_saturate(false), &|o| o.with_saturate(true)]);
+    let all = with(all, &[&|o| o.with_sen169(Sen169::Nearest), &|o| o.with_sen169(Sen169::Deeptools)]);
+    with(
+        all,
+        &[&|o| o.with_compat_unpack(Decoding::Exact), &|o| o.with_compat_unpack(Decoding::Host), &|o| {
+            o.with_compat_unpack(Decoding::Device)
+        }],
+    )
+    .into_iter()
 }
 
 impl Manifest {
@@ -182,11 +207,20 @@ impl Manifest {
             model: model.to_owned(),
             rules: rules.text().to_owned(),
             rules_blake3: blake3::hash(rules.text().as_bytes()).to_hex().to_string(),
-            options: choices(request),
+            options: text_of(&request.options),
             devices: request.devices.as_ref().map(|d| [d.start, d.end]),
             files,
             outputs,
         }
+    }
+
+    /// The choices of numbers under which the files were made.
+    ///
+    /// # Errors
+    /// [`Error::Value`] where this version has no such choices.
+    pub fn number_options(&self) -> Result<Options> {
+        let unknown = || Error::value("options of the manifest", &self.options, "those of this version");
+        all_options().find(|options| text_of(options) == self.options).ok_or_else(unknown)
     }
 
     /// The name of the manifest of a share, or of everything.

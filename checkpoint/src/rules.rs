@@ -160,6 +160,11 @@ impl Rules {
         &self.text
     }
 
+    /// All rules, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().map(|(rule, _)| rule)
+    }
+
     /// A rule by its number.
     pub fn rule(&self, i: usize) -> &Rule {
         &self.rules[i].0
@@ -174,7 +179,7 @@ impl Rules {
         // By rule and by the name of the result: the parts, with their place among themselves.
         let mut groups: BTreeMap<(usize, String), Vec<(u64, usize)>> = BTreeMap::new();
         for (i, entry) in model.entries().iter().enumerate() {
-            let Some(k) = self.matching(entry) else {
+            let Some(k) = self.matching(&entry.name, entry.shape.len()) else {
                 let needed =
                     "a rule whose name matches it (`name = \"*\"` matches all), or one with `skip = true`";
                 return Err(Error::value("rules", format!("none for `{}`", entry.name), needed));
@@ -204,10 +209,10 @@ impl Rules {
         }
     }
 
-    /// The last rule that matches.
-    fn matching(&self, entry: &Entry) -> Option<usize> {
+    /// The last rule that matches a tensor of this name and so many dimensions.
+    pub fn matching(&self, name: &str, rank: usize) -> Option<usize> {
         let fits = |(rule, glob): &(Rule, GlobMatcher)| {
-            rule.rank.is_none_or(|rank| rank == entry.shape.len()) && glob.is_match(&entry.name)
+            rule.rank.is_none_or(|wanted| wanted == rank) && glob.is_match(name)
         };
         self.rules.iter().rposition(fits)
     }

@@ -44,6 +44,12 @@ pub fn manifest(directory: &Path) -> Result<Manifest> {
 pub fn hashes(directory: &Path, manifest: &Manifest, mut step: impl FnMut(u64)) -> Result<Vec<Fault>> {
     let mut faults = Vec::new();
     for record in &manifest.outputs {
+        // A damaged manifest must not lead out of the directory.
+        if Path::new(&record.file).file_name() != Some(record.file.as_ref()) {
+            let what = "is no name of a file in this directory".to_owned();
+            faults.push(Fault { file: record.file.clone(), what });
+            continue;
+        }
         let what = match file_blake3(&directory.join(&record.file), &mut step)? {
             None => "is missing".to_owned(),
             Some((bytes, _)) if bytes != record.bytes => {

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
-use tilewright::Error;
+use tilewright::plan::Rounding;
+use tilewright::stage::Cancel;
+use tilewright::{Error, Options};
 use tilewright_checkpoint::job::{Request, Share, jobs};
 use tilewright_checkpoint::manifest::Manifest;
 use tilewright_checkpoint::model::Model;
@@ -98,7 +100,7 @@ mesh = "ShardTensorToMesh(mesh_shape=(1, 4), dim=1)"
 "#;
 
 fn run(threads: usize, resume: bool) -> Run {
-    Run { threads, resume, listener: Arc::new(|_| ()) }
+    Run { threads, resume, listener: Arc::new(|_| ()), cancel: Arc::default() }
 }
 
 fn pack(model: &Path, rules: &str, to: &Path, memory: u64, run: &Run) -> tilewright::Result<Summary> {
@@ -299,6 +301,114 @@ fn only_what_is_stale_is_made_again() {
     assert!(now == before);
 }
 
+/// What a change makes stale, and how many files that are.
+#[test]
+fn each_change_makes_stale_what_it_concerns() {
+    let folder = tempfile::tempdir().unwrap();
+    let (model, out) = (folder.path().join("m.safetensors"), folder.path().join("out"));
+    model_file(&model);
+    let summary = |rules: &str, request: Request| {
+        let summary = pack_as(&model, rules, &out, 64 * MIB, &run(2, true), request).unwrap();
+        assert_eq!(summary.made + summary.kept, verify::manifest(&out).unwrap().outputs.len() as u64);
+        summary.made
+    };
+    let unchanged = Request::default;
+    assert_eq!((summary(RULES, unchanged()), summary(RULES, unchanged())), (10, 0));
+    let changes = [
+        ("a remark", format!("# {RULES}").replacen("# ", "# remark\n", 1), unchanged(), 0),
+        ("a layout", RULES.replace("bfloat16", "float32"), unchanged(), 1),
+        ("rows and columns", RULES.replace("transpose = true", ""), unchanged(), 1),
+        ("a mesh", RULES.replace("mesh_shape=(1, 4)", "mesh_shape=(1, 2)"), unchanged(), 1),
+        (
+            "rows that are split",
+            RULES.replace(r#"["gate", "0::2"], ["up", "1::2"]"#, r#"["gate", "1::2"], ["up", "0::2"]"#),
+            unchanged(),
+            2,
+        ),
+        ("parts that are joined", RULES.replace(r#"["q", "k"]"#, r#"["k", "q"]"#), unchanged(), 1),
+        (
+            "rounding",
+            RULES.to_owned(),
+            Request { options: Options::default().with_rounding(Rounding::Truncate), ..unchanged() },
+            10,
+        ),
+        ("devices", RULES.to_owned(), Request { devices: Some(0..1), ..unchanged() }, 10),
+    ];
+    for (what, rules, request, made) in changes {
+        assert_eq!(summary(&rules, request.clone()), made, "{what}");
+        assert_eq!(summary(&rules, request), 0, "{what}, again");
+        assert_eq!(summary(RULES, unchanged()), made, "{what}, and back");
+    }
+    // Elements of one part of a stack, codes, and scales: each is in one file. What changes is a sign, or
+    // a code: elements that decode to the same numbers make nothing stale.
+    let bytes = fs::read(&model).unwrap();
+    for (name, byte) in [
+        ("l.0.experts.1.w", 1),
+        ("l.0.down_blocks", 0),
+        ("l.0.down_scales", 0),
+        ("l.0.o.weight_scale_inv", 3),
+    ] {
+        let mut changed = bytes.clone();
+        changed[place_of(&bytes, name) + byte] ^= 0x80;
+        fs::write(&model, &changed).unwrap();
+        assert_eq!(summary(RULES, unchanged()), 1, "{name}");
+        fs::write(&model, &bytes).unwrap();
+        assert_eq!(summary(RULES, unchanged()), 1, "{name}, and back");
+    }
+    // A file that another version has made has another key.
+    let manifest = verify::manifest(&out).unwrap();
+    let path = out.join("manifest.json");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace(&manifest.outputs[3].key, "of another version")).unwrap();
+    assert_eq!(summary(RULES, unchanged()), 1);
+    assert_eq!(verify::manifest(&out).unwrap().outputs, manifest.outputs);
+}
+
+/// The first byte of a tensor in a safetensors file.
+fn place_of(file: &[u8], name: &str) -> usize {
+    let header = u64::from_le_bytes(file[..8].try_into().unwrap()) as usize;
+    let header: serde_json::Value = serde_json::from_slice(&file[8..8 + header]).unwrap();
+    let begin = header[name]["data_offsets"][0].as_u64().unwrap() as usize;
+    8 + u64::from_le_bytes(file[..8].try_into().unwrap()) as usize + begin
+}
+
+#[test]
+fn the_manifest_says_how_numbers_were_rounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let (model, out) = (folder.path().join("m.safetensors"), folder.path().join("out"));
+    model_file(&model);
+    let mut seen = Vec::new();
+    for rounding in [Rounding::Host, Rounding::Truncate] {
+        let options = Options::default().with_rounding(rounding).with_search(rounding == Rounding::Host);
+        let request = Request { options, ..Request::default() };
+        pack_as(&model, RULES, &out, 64 * MIB, &run(1, false), request).unwrap();
+        let manifest = verify::manifest(&out).unwrap();
+        assert_eq!(manifest.number_options().unwrap(), options);
+        let request = Request { options: manifest.number_options().unwrap(), ..Request::default() };
+        let opened = Model::open(&model).unwrap();
+        assert_eq!(verify::contents(&out, &manifest, &opened, &request, |_| ()).unwrap(), []);
+        // Other choices make other bytes.
+        assert!(!verify::contents(&out, &manifest, &opened, &Request::default(), |_| ()).unwrap().is_empty());
+        seen.push(manifest);
+    }
+    seen[0].options = "Options { of: a later version }".to_owned();
+    assert!(seen[0].number_options().is_err());
+    assert!(verify::diff(&seen[0], &seen[1]).iter().any(|line| line.contains("other bytes")));
+}
+
+#[test]
+fn a_sample_says_how_fast_packing_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("m.safetensors");
+    model_file(&model);
+    let (model, rules) = (Model::open(&model).unwrap(), Rules::parse(RULES).unwrap());
+    for memory in [6, 512] {
+        let packing = Packing::prepare(&model, "m", &rules, Request::default(), memory * MIB).unwrap();
+        let rate = packing.sample_rate(2).unwrap().unwrap();
+        assert!(rate > 1e3 && rate.is_finite(), "{rate}");
+    }
+}
+
 #[test]
 fn manifests_of_others() {
     let folder = tempfile::tempdir().unwrap();
@@ -312,6 +422,21 @@ fn manifests_of_others() {
     fs::write(&path, text).unwrap();
     assert!(verify::manifest(&out).unwrap_err().to_string().contains("format 2"));
     assert_eq!(pack(&model, rules, &out, 8 * MIB, &run(1, true)).unwrap().made, 1);
+    // A manifest that leads out of its folder: what it names there is not read.
+    let text = fs::read_to_string(&path).unwrap();
+    let (file, outside) = (&verify::manifest(&out).unwrap().outputs[0].file, folder.path().join("outside"));
+    fs::copy(out.join(file), &outside).unwrap();
+    for elsewhere in ["../outside", outside.to_str().unwrap(), "..", ""] {
+        fs::write(
+            &path,
+            text.replace(&format!("\"file\": \"{file}\""), &format!("\"file\": \"{elsewhere}\"")),
+        )
+        .unwrap();
+        let faults = verify::hashes(&out, &verify::manifest(&out).unwrap(), |_| ()).unwrap();
+        let found: Vec<_> = faults.iter().map(|f| (f.file.as_str(), f.what.as_str())).collect();
+        assert_eq!(found, [(elsewhere, "is no name of a file in this directory")]);
+    }
+    fs::write(&path, &text).unwrap();
     // A file of somebody else stays.
     fs::write(&path, "{}").unwrap();
     for resume in [false, true] {
@@ -339,7 +464,7 @@ fn a_source_that_changes_meanwhile_is_noticed() {
             file.set_len(fs::metadata(&path).unwrap().len() + 1).unwrap();
         }
     });
-    let run = Run { threads: 1, resume: false, listener };
+    let run = Run { threads: 1, resume: false, listener, cancel: Arc::default() };
     let error = pack(&model, RULES, &out, 64 * MIB, &run).unwrap_err();
     assert!(error.to_string().contains("changed"), "{error}");
     assert_eq!(files.load(Ordering::Relaxed), 3);
@@ -362,8 +487,32 @@ fn two_processes_do_not_pack_into_one_directory() {
             count.fetch_add(1, Ordering::Relaxed);
         }
     });
-    pack(&model, RULES, &out, 64 * MIB, &Run { threads: 1, resume: false, listener }).unwrap();
+    pack(&model, RULES, &out, 64 * MIB, &Run { threads: 1, resume: false, listener, cancel: Arc::default() })
+        .unwrap();
     assert_eq!(seen.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn packing_that_is_cancelled_goes_on_where_it_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let (model, out) = (folder.path().join("m.safetensors"), folder.path().join("out"));
+    model_file(&model);
+    pack(&model, RULES, &folder.path().join("whole"), 64 * MIB, &run(2, false)).unwrap();
+    let cancel = Arc::new(Cancel::default());
+    let listener = {
+        let cancel = Arc::clone(&cancel);
+        Arc::new(move |event: Event<'_>| {
+            if matches!(event, Event::Begin { .. }) {
+                cancel.cancel();
+            }
+        })
+    };
+    let cancelled = Run { threads: 1, resume: false, listener, cancel };
+    let error = pack(&model, RULES, &out, 64 * MIB, &cancelled).unwrap_err();
+    assert!(error.to_string().contains("cancelled"), "{error}");
+    assert_eq!(Manifest::read(&out, None).unwrap(), None);
+    pack(&model, RULES, &out, 64 * MIB, &run(1, true)).unwrap();
+    assert!(contents(&out) == contents(&folder.path().join("whole")));
 }
 
 #[test]

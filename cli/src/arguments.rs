@@ -16,7 +16,7 @@ use super::mlir;
 /// or as @FILE.mlir#NAME where an MLIR file gives it a name.
 /// TILEWRIGHT_ISA=scalar|base|v3|v4 forces an instruction set level.
 #[derive(Parser)]
-#[command(name = "tilewright", arg_required_else_help = true, disable_help_subcommand = true)]
+#[command(name = "tilewright", arg_required_else_help = true)]
 pub(crate) struct Cli {
     /// Print the version and the instruction set level in use
     #[arg(short = 'V', long)]
@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Say where an element lies, or what lies at a byte
     Locate(LocateArgs),
+    /// Draw a layout, as a page or an image
+    Draw(DrawArgs),
     /// Turn a mesh mapper into TT-Mesh's ShardedBufferConfig
     Lower(LowerArgs),
     /// List every layout in the IR of a compiler
@@ -49,6 +51,22 @@ pub(crate) enum Command {
     Diff(DiffArgs),
     /// Measure conversions against memcpy on this machine
     Bench(BenchArgs),
+    /// Print what a shell needs to complete arguments
+    Completions(CompletionsArgs),
+    /// Write manual pages, one for each command
+    Man(ManArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct CompletionsArgs {
+    /// Whose completions
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Args)]
+pub(crate) struct ManArgs {
+    /// Where to put them; the folder is made if it is not there
+    pub(crate) directory: PathBuf,
 }
 
 #[derive(Args)]
@@ -79,6 +97,18 @@ pub(crate) struct PackArgs {
     /// Of tensors on a mesh, only the shards of these devices, counted row-major, e.g. 0-3
     #[arg(long, value_name = "A-B", value_parser = devices)]
     pub(crate) only_devices: Option<(u64, u64)>,
+    /// How block floats are rounded
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) rounding: Rounding,
+    /// Let bfloat8_b and bfloat4_b take the lower exponent where that errs less
+    #[arg(long)]
+    pub(crate) search: bool,
+    /// How SEN169_FP16 is encoded
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) codec: Codec,
+    /// Put the nearest integer where one does not fit, instead of refusing it
+    #[arg(long)]
+    pub(crate) saturate: bool,
     /// Which share of the files this process makes, from 0
     #[arg(long, value_name = "R", requires = "world")]
     pub(crate) rank: Option<u64>,
@@ -155,6 +185,9 @@ pub(crate) struct ScanArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+    /// Also draw every layout into this directory, with an index.html, the most padding first
+    #[arg(long, value_name = "DIR")]
+    pub(crate) draw: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -174,12 +207,16 @@ pub(crate) struct BenchArgs {
 
 #[derive(Args)]
 pub(crate) struct ConvertArgs {
-    /// A .npy, .safetensors or .tensorbin file, or raw bytes with --shape and --dtype; without it a small built-in tensor
+    /// A .npy, .safetensors or .tensorbin file, or raw bytes with --shape and --dtype; - for stdin (.npy, raw, or
+    /// safetensors with --tensor); without it a small built-in tensor
     pub(crate) input: Option<PathBuf>,
     /// Write all buffers here, one after the other; a .npy name where the result is one dense host array, a .tensorbin
-    /// name for a file of TTNN
+    /// name for a file of TTNN, - for stdout. A file that is there is replaced once the new one is complete
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+    /// Refuse to replace a file
+    #[arg(long)]
+    pub(crate) no_clobber: bool,
     /// Logical shape of a raw input, e.g. 2,3,4
     #[arg(long, value_name = "a,b,c")]
     pub(crate) shape: Option<String>,
@@ -248,6 +285,9 @@ pub(crate) struct ExplainArgs {
     pub(crate) from: Option<String>,
     #[command(flatten)]
     pub(crate) layouts: LayoutArgs,
+    /// Also show the layout as a picture, in colour on a terminal
+    #[arg(long, conflicts_with_all = ["json", "dci", "file"])]
+    pub(crate) picture: bool,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -267,6 +307,23 @@ pub(crate) struct LocateArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct DrawArgs {
+    /// A .tensorbin file to draw, instead of a layout
+    #[arg(conflicts_with_all = ["TensorArgs", "LayoutArgs", "from"])]
+    pub(crate) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tensor: TensorArgs,
+    #[command(flatten)]
+    pub(crate) layouts: LayoutArgs,
+    /// Another layout of the same tensor, drawn beside the first with what moves from this one to it
+    #[arg(long, value_name = "LAYOUT")]
+    pub(crate) from: Option<String>,
+    /// Where the picture goes: .html or .svg
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
 }
 
 #[derive(Args)]
@@ -394,18 +451,30 @@ pub(crate) fn text(argument: &str) -> Result<String> {
     Ok(tilewright_files::read_text(path, MAX_TEXT)?)
 }
 
-/// A shape or an index as it is typed; nothing at all is that of a scalar.
+/// A shape or an index as it is typed, `2,3,4`, `2x3x4`, `(2, 3, 4)` or `[2, 3, 4]`; nothing at all is that of a scalar.
 pub(crate) fn numbers(option: &str, text: &str) -> Result<Vec<u64>> {
-    if text.trim().is_empty() {
+    let wrong = || {
+        let needed = "numbers from 0 to 2^63 - 1 with commas between them, e.g. 2,3,4";
+        Failure::usage(option, format!("`{}`", beginning(text)), needed)
+    };
+    let inside = |open, close| text.trim().strip_prefix(open)?.strip_suffix(close);
+    let list = match inside('(', ')').or_else(|| inside('[', ']')) {
+        // Python has a comma behind the one extent of a shape.
+        Some(list) => list.strip_suffix(',').filter(|list| !list.contains(',')).unwrap_or(list),
+        None => text,
+    };
+    if list.trim().is_empty() {
         return Ok(Vec::new());
     }
-    let number = |part: &str| {
-        part.trim().parse::<i64>().ok().and_then(|n| u64::try_from(n).ok()).ok_or_else(|| {
-            let needed = "numbers from 0 to 2^63 - 1 with commas between them, e.g. 2,3,4";
-            Failure::usage(option, format!("`{}`", beginning(text)), needed)
-        })
-    };
-    text.split(',').map(number).collect()
+    let between = if list.contains(',') { ',' } else { 'x' };
+    let number =
+        |part: &str| part.trim().parse::<i64>().ok().and_then(|n| u64::try_from(n).ok()).ok_or_else(wrong);
+    list.split(between).map(number).collect()
+}
+
+/// How many threads an option asks for; as many as there are processors where it does not.
+pub(crate) fn threads(asked: Option<u16>) -> usize {
+    asked.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
 }
 
 /// As much of an argument as an error repeats.
@@ -417,13 +486,44 @@ pub(crate) fn beginning(text: &str) -> String {
     shown
 }
 
-/// An element type by its name.
+/// An element type by its name: `bf16`, or what torch, numpy and MLIR call it.
 pub(crate) fn dtype(name: &str) -> Result<DType> {
-    DType::from_name(name).ok_or_else(|| {
+    let plain = name.rsplit_once('.').map_or(name, |(_, plain)| plain);
+    let found = DType::from_name(plain)
+        .or_else(|| DType::from_mlir_name(plain))
+        .or_else(|| ALIASES.iter().find(|alias| alias.0 == plain).map(|alias| alias.1));
+    found.ok_or_else(|| {
         let names: Vec<&str> = DType::all().map(DType::name).collect();
-        Failure::usage("--dtype", format!("`{}`", beginning(name)), format!("one of {}", names.join(", ")))
+        let meant = match VAGUE.iter().find(|vague| vague.0 == plain) {
+            Some((_, meant)) => format!(" (did you mean {meant}?)"),
+            None => String::new(),
+        };
+        let needed = format!("one of {}{meant}", names.join(", "));
+        Failure::usage("--dtype", format!("`{}`", beginning(name)), needed)
     })
 }
+
+/// What torch and numpy call element types.
+const ALIASES: [(&str, DType); 14] = [
+    ("float64", DType::F64),
+    ("float32", DType::F32),
+    ("float16", DType::F16),
+    ("bfloat16", DType::Bf16),
+    ("float8_e4m3fn", DType::F8E4M3),
+    ("float8_e5m2", DType::F8E5M2),
+    ("int64", DType::I64),
+    ("int32", DType::I32),
+    ("int16", DType::I16),
+    ("int8", DType::I8),
+    ("uint64", DType::U64),
+    ("uint32", DType::U32),
+    ("uint16", DType::U16),
+    ("uint8", DType::U8),
+];
+
+/// Names that mean different types to different people, and what most of them mean.
+const VAGUE: [(&str, &str); 6] =
+    [("float", "f32"), ("double", "f64"), ("half", "f16"), ("int", "i32"), ("long", "i64"), ("fp32", "f32")];
 
 #[cfg(test)]
 mod tests {
@@ -444,11 +544,44 @@ mod tests {
     }
 
     #[test]
+    fn element_types_have_the_names_that_people_use() {
+        for (name, same) in [
+            ("float32", DType::F32),
+            ("torch.bfloat16", DType::Bf16),
+            ("np.uint32", DType::U32),
+            ("ui32", DType::U32),
+            ("f8E4M3FN", DType::F8E4M3),
+            ("i1", DType::Bool),
+        ] {
+            assert_eq!(dtype(name).unwrap(), same, "{name}");
+        }
+        assert!(dtype("float").unwrap_err().to_string().contains("did you mean f32?"));
+        assert!(dtype("").is_err() && dtype("x.y").is_err());
+    }
+
+    #[test]
     fn shapes() {
         assert_eq!(numbers("--shape", "").unwrap(), [0_u64; 0]);
         assert_eq!(numbers("--shape", "2, 3,4").unwrap(), [2, 3, 4]);
         assert_eq!(numbers("--shape", "9223372036854775807").unwrap(), [i64::MAX as u64]);
-        for wrong in [",", "2,", "2x3", "-1", "9223372036854775808", "99999999999999999999999"] {
+        for same in ["2x3x4", "(2, 3, 4)", "[2,3,4]", " (2x3x4) "] {
+            assert_eq!(numbers("--shape", same).unwrap(), [2, 3, 4], "{same}");
+        }
+        assert_eq!(numbers("--shape", "(64,)").unwrap(), [64]);
+        assert_eq!(numbers("--shape", "()").unwrap(), [0_u64; 0]);
+        for wrong in [
+            ",",
+            "2,",
+            "2x",
+            "x",
+            "2x3,4",
+            "(2,3",
+            "(2,3,)x",
+            "(2,,)",
+            "-1",
+            "9223372036854775808",
+            "99999999999999999999999",
+        ] {
             assert_eq!(numbers("--shape", wrong).unwrap_err().status(), 2, "{wrong}");
         }
     }

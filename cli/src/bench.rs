@@ -4,11 +4,10 @@ use std::time::{Duration, Instant};
 
 use kernels::Isa;
 use serde_json::json;
-use tilewright::Error;
 use tilewright::run::{Executor, Inline, Pool};
 
-use super::arguments::BenchArgs;
-use super::failure::Result;
+use super::arguments::{BenchArgs, beginning};
+use super::failure::{Failure, Result};
 use super::streams::print;
 use tilewright_benches::pairs::{self, Measured};
 use tilewright_benches::{Job, Memory, cases};
@@ -45,8 +44,7 @@ pub(crate) fn run(arguments: &BenchArgs, isa: Isa) -> Result<()> {
 fn run_pairs(arguments: &BenchArgs, isa: Isa) -> Result<()> {
     let n = arguments.size;
     if n == 0 || !n.is_multiple_of(256) || n > 1 << 15 {
-        let needed = "a multiple of 256, at most 32768";
-        return Err(Error::value("--size", n.to_string(), needed).into());
+        return Err(Failure::usage("--size", n, "a multiple of 256, at most 32768"));
     }
     let mut rows: Vec<Measured> = Vec::new();
     let filter = arguments.filter.as_deref().unwrap_or("");
@@ -77,6 +75,13 @@ fn run_pairs(arguments: &BenchArgs, isa: Isa) -> Result<()> {
 }
 
 fn run_cases(arguments: &BenchArgs, isa: Isa) -> Result<()> {
+    if let Some(filter) = &arguments.filter {
+        let names: Vec<&str> = cases().iter().map(|case| case.name).collect();
+        if !names.iter().any(|name| name.contains(filter.as_str())) {
+            let needed = format!("a part of one of these names: {}", names.join(", "));
+            return Err(Failure::usage("filter", format!("`{}`", beginning(filter)), needed));
+        }
+    }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let pool = Pool::new(cores)?;
     let mut rows = Vec::new();

@@ -60,7 +60,7 @@ pub(crate) fn check(directory: &Path, full: Option<Option<&Path>>, as_json: bool
     if let Some(model) = full {
         let model = Model::open(model.unwrap_or(Path::new(&manifest.model)))?;
         let devices = manifest.devices.map(|[first, end]| first..end);
-        let request = Request { devices, ..Request::default() };
+        let request = Request { devices, options: manifest.number_options()?, ..Request::default() };
         let stage = Stage::begin("packing with the scalar reference", bytes);
         let found = verify::contents(directory, &manifest, &model, &request, |n| stage.advance(n))?;
         faults.extend(

@@ -1,210 +1,208 @@
 //! `tilewright convert`: one tensor into one layout.
 
-use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use kernels::Isa;
 use serde_json::json;
 use tilewright::family::Tensor;
-use tilewright::run::AlignedBuffer;
-use tilewright::{Error, Layout};
-use tilewright_files::tensorbin::Writer;
-use tilewright_files::{HostArray, Order, Output, Source, npy};
+use tilewright::stage::ReadAt;
+use tilewright_files::{Order, npy};
 
-use super::arguments::{ConvertArgs, LayoutArgs};
+use super::arguments::{ConvertArgs, LayoutArgs, threads};
+use super::destination::{Destination, Kind};
 use super::engine::{Choices, Job, Texts};
 use super::failure::{Failure, Result};
-use super::input;
-use super::progress::Stage;
-use super::streams::{print, warn};
+use super::input::{self, Input};
+use super::streams::{note, print, warn};
 use super::tensorbin;
+use super::transfer::{self, Times};
 
 /// Where the built-in tensor goes when nobody says.
 const BUILT_IN_LAYOUT: &str = "ttnn(dtype=bfloat8_b, layout=TILE)";
 
-/// Bytes written between two looks at the progress.
-const WRITE_STEP: usize = 32 << 20;
-
 pub(crate) fn run(args: &ConvertArgs, isa: Isa) -> Result<()> {
+    let begun = Instant::now();
+    let out = args.out.as_deref().map(|out| Kind::of(out).map(|kind| (out, kind))).transpose()?;
     let Some(path) = &args.input else {
-        let array = input::built_in(args)?;
+        let input = input::built_in(args)?;
         let to = args.layouts.to.clone().unwrap_or_else(|| BUILT_IN_LAYOUT.to_owned());
         let layouts = LayoutArgs { to: Some(to), ..args.layouts.clone() };
-        return convert("a built-in ramp", &array, None, &layouts, true, args, isa);
+        return convert(&input, out, &layouts, true, args, isa, begun);
     };
-    if args.out.is_none() {
+    if out.is_none() {
         return Err(Failure::usage("--out", "none", "the file to write"));
     }
-    let source = Source::open(path)?;
-    let (array, stored) = input::read(path, &source, args)?;
-    convert(&path.display().to_string(), &array, stored, &args.layouts, args.check, args, isa)
+    let input = input::open(path, args, args.check)?;
+    convert(&input, out, &args.layouts, args.check, args, isa, begun)
 }
 
 fn convert(
-    name: &str,
-    array: &HostArray<'_>,
-    stored: Option<Layout>,
+    input: &Input,
+    out: Option<(&Path, Kind)>,
     layouts: &LayoutArgs,
     check: bool,
     args: &ConvertArgs,
     isa: Isa,
+    begun: Instant,
 ) -> Result<()> {
-    let mut texts = Texts::read(&array.tensor, layouts, args.from.as_deref())?;
-    texts.stored = stored;
-    match args.out.as_deref().filter(|out| tensorbin::is_named(out)) {
-        Some(out) => texts.file = Some(tensorbin::describe(out, &texts, args.devices.as_deref())?),
-        None if args.devices.is_some() => {
+    let mut texts = Texts::read(&input.tensor, layouts, args.from.as_deref())?;
+    texts.stored = input.stored.clone();
+    match out {
+        Some((out, Kind::TensorBin)) => {
+            texts.file = Some(tensorbin::describe(out, &texts, args.devices.as_deref())?);
+        }
+        _ if args.devices.is_some() => {
             return Err(Failure::usage("--devices", "another result", "a .tensorbin name as --out"));
         }
-        None => {}
+        _ => {}
     }
     warn(&texts.warnings);
-    let choices = Choices { order: array.order, pad_value: args.pad_value, numbers: args.numbers, isa };
+    let choices = Choices { order: input.order, pad_value: args.pad_value, numbers: args.numbers, isa };
     let job = Job::prepare(texts, &choices)?;
-    job.check_source(&array.bytes)?;
-    let total = job.layout.total_bytes();
-    let header = args.out.as_deref().map(|out| file_header(out, &job, &array.tensor)).transpose()?;
-    let threads = match args.threads {
-        Some(n) => NonZeroUsize::new(n.into()).unwrap_or(NonZeroUsize::MIN),
-        None => std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
-    };
-
-    let mut bytes = memory(total)?;
-    let output = match (&args.out, &header) {
-        (Some(out), Some(header)) if job.texts.file.is_none() => {
-            Some(Output::create(out, header.len() as u64 + total)?)
-        }
-        _ => None,
-    };
-    let writer = match (&args.out, &job.texts.file) {
-        (Some(out), Some(file)) => Some(Writer::create(out, file)?),
-        _ => None,
-    };
-    let stage = Stage::begin("converting", total);
-    let begin = Instant::now();
-    job.execute(&array.bytes, &mut bytes, threads)?;
-    let time = begin.elapsed();
-    drop(stage);
-    if check {
-        let _stage = Stage::begin("checking", total);
-        compare(&bytes, &job.reference(&array.bytes)?)?;
+    if input.pipe.is_none() {
+        job.check_source(input.elements.size())?;
     }
-    if let (Some(writer), Some(file)) = (writer, &job.texts.file) {
-        tensorbin::write(writer, file, &bytes)?;
-    } else if let (Some(mut output), Some(header)) = (output, header) {
-        let stage = Stage::begin("writing", total);
-        output.write(&header)?;
-        for part in bytes.chunks(WRITE_STEP) {
-            output.write(part)?;
-            stage.advance(part.len() as u64);
-        }
-        output.commit()?;
+    let replaced = out.is_some_and(|(out, kind)| kind != Kind::Stdout && out.exists());
+    if replaced && args.no_clobber {
+        let name = args.out.as_deref().unwrap_or(Path::new("")).display();
+        return Err(Failure::usage(
+            "--out",
+            format!("{name}, which exists"),
+            "a new name, with --no-clobber",
+        ));
     }
-    let out = args.out.as_deref();
-    let report = Report { name, array, job: &job, out, isa, threads, time, checked: check };
-    print(&if args.json { report.json() } else { report.text() })
-}
-
-/// What comes before the buffers in the output file.
-fn file_header(out: &Path, job: &Job, tensor: &Tensor) -> Result<Vec<u8>> {
-    if out.extension().is_none_or(|e| e != "npy") {
-        return Ok(Vec::new());
+    let threads = threads(args.threads);
+    let destination = Destination::begin(out, &job, &input.tensor)?;
+    let (destination, mut times) =
+        transfer::run(&job, (&input.elements, input.again), destination, threads, check)?;
+    if let Some(pipe) = &input.pipe {
+        pipe.check_end(job.plan.source_bytes() as u64)?;
     }
-    let (dtype, order) = job.host_array().ok_or_else(|| {
-        let what =
-            format!("a .bin name, as the result is {} and not one dense host array", buffers(&job.layout));
-        Failure::usage("--out", out.display(), what)
-    })?;
-    Ok(npy::header(&Tensor { shape: tensor.shape.clone(), dtype }, order))
-}
-
-/// Memory for the result; not having it is the machine's failure, and no abort.
-fn memory(len: u64) -> Result<AlignedBuffer> {
-    let buffer = usize::try_from(len).ok().and_then(|len| AlignedBuffer::new(len).ok());
-    buffer.ok_or_else(|| {
-        let what = format!("there is no room for a result of {len} bytes");
-        Error::file("memory", std::io::ErrorKind::OutOfMemory, what).into()
-    })
-}
-
-fn compare(bytes: &[u8], reference: &[u8]) -> Result<()> {
-    if bytes == reference {
-        return Ok(());
+    let committing = Instant::now();
+    destination.commit()?;
+    times.writing += committing.elapsed();
+    let whole = begun.elapsed();
+    let report = Report { input, job: &job, out, isa, threads, times, whole, replaced };
+    report.hint();
+    let text = if args.json { report.json() } else { report.text() };
+    // What is not the result goes to stderr.
+    if out.is_some_and(|(_, kind)| kind == Kind::Stdout) {
+        note(&text)
+    } else {
+        print(&text)?
     }
-    let mut wrong = (0..bytes.len().max(reference.len())).filter(|&i| bytes.get(i) != reference.get(i));
-    let first = wrong.next().unwrap_or(0) as u64;
-    Err(Failure::Check { first, differ: 1 + wrong.count() as u64 })
-}
-
-fn buffers(layout: &Layout) -> String {
-    match layout.buffers() {
-        1 => "1 buffer".to_owned(),
-        n => format!("{n} buffers of {} bytes", layout.buffer_bytes()),
-    }
+    Ok(())
 }
 
 /// What was done.
 struct Report<'a> {
-    name: &'a str,
-    array: &'a HostArray<'a>,
+    input: &'a Input,
     job: &'a Job,
-    out: Option<&'a Path>,
+    out: Option<(&'a Path, Kind)>,
     isa: Isa,
-    threads: NonZeroUsize,
-    time: Duration,
-    checked: bool,
+    threads: usize,
+    times: Times,
+    whole: Duration,
+    /// Whether a file of that name was there.
+    replaced: bool,
 }
 
 impl Report<'_> {
-    /// Source bytes in a nanosecond.
-    fn rate(&self) -> f64 {
-        self.array.bytes.len() as f64 / (self.time.as_nanos().max(1) as f64)
+    fn source_bytes(&self) -> u64 {
+        self.job.plan.source_bytes() as u64
+    }
+
+    /// Says on stderr what numpy will not say of a file.
+    fn hint(&self) {
+        let (Some((out, Kind::Npy)), Some((dtype, _))) = (self.out, self.job.host_array()) else { return };
+        if let Some(stored) = npy::stands_for(dtype) {
+            let out = out.display();
+            note(&format!(
+                "note: numpy has no {dtype}: {out} holds the same bits as {stored}. `convert {out} --dtype {dtype}` reads \
+                 them; in Python, view what numpy.load gives as the type of ml_dtypes or torch\n",
+            ));
+        }
     }
 
     fn text(&self) -> String {
-        let layout = &self.job.layout;
-        let Tensor { shape, dtype } = &self.array.tensor;
-        let order = if self.array.order == Order::ColumnMajor { ", column-major" } else { "" };
-        let written = self
-            .out
-            .map_or("not written (no --out)".to_owned(), |out| format!("written to {}", out.display()));
-        let checked = if self.checked { "\n  checked    every byte equals the scalar reference" } else { "" };
+        let (layout, Tensor { shape, dtype }) = (&self.job.layout, &self.input.tensor);
+        let order = if self.input.order == Order::ColumnMajor { ", column-major" } else { "" };
+        let written = match self.out {
+            None => "not written (no --out)".to_owned(),
+            Some((_, Kind::Stdout)) => "written to stdout".to_owned(),
+            Some((out, _)) if self.replaced => {
+                format!("written to {}, which was there and is replaced", out.display())
+            }
+            Some((out, _)) => format!("written to {}", out.display()),
+        };
+        let checked = match self.times.checking {
+            Some(_) => "\n  checked    every byte equals the scalar reference",
+            None => "",
+        };
         format!(
-            "{}\n  source     {shape:?} {dtype}{order}, {} bytes\n  layout     {}\n  result     {} bytes in {}, \
-             {} padding elements, {written}\n  time       {:.6} s, {:.2} GB/s of source, level {}, {} threads at most{checked}\n",
-            self.name,
-            self.array.bytes.len(),
+            "{}\n  source     {shape:?} {dtype}{order}, {} bytes\n  layout     {}\n  result     {} bytes in {}, {} padding \
+             elements, {written}\n  time       {}\n  kernels    level {}, {} threads at most{checked}\n",
+            self.input.name,
+            self.source_bytes(),
             self.job.texts.to,
             layout.total_bytes(),
-            buffers(layout),
+            self.job.buffers(),
             layout.padding_elements(),
-            self.time.as_secs_f64(),
-            self.rate(),
+            self.time(),
             self.isa.name(),
             self.threads,
         )
     }
 
+    /// What took how long, with the bytes that it moved.
+    fn time(&self) -> String {
+        let Times { staged, writing, checking } = &self.times;
+        let (source, total) = (self.source_bytes(), self.job.layout.total_bytes());
+        let part = |name: &str, time: Duration, bytes: u64| {
+            format!("{name} {:.3} s ({:.2} GB/s)", time.as_secs_f64(), rate(bytes, time))
+        };
+        let mut parts = vec![
+            part("reading", staged.reading, staged.bytes_read),
+            part("converting", staged.converting, source),
+        ];
+        parts.extend(checking.map(|time| part("checking", time, total)));
+        if self.out.is_some() {
+            parts.push(part("writing", *writing, total));
+        }
+        let (whole, rate) = (self.whole.as_secs_f64(), rate(source, self.whole));
+        format!("{whole:.3} s, {rate:.2} GB/s of source; side by side: {}", parts.join(", "))
+    }
+
     fn json(&self) -> String {
-        let layout = &self.job.layout;
+        let (layout, Times { staged, writing, checking }) = (&self.job.layout, &self.times);
         let object = json!({
-            "input": self.name,
-            "logical_shape": self.array.tensor.shape,
-            "dtype": self.array.tensor.dtype.name(),
-            "source_bytes": self.array.bytes.len(),
+            "input": self.input.name,
+            "logical_shape": self.input.tensor.shape,
+            "dtype": self.input.tensor.dtype.name(),
+            "source_bytes": self.source_bytes(),
             "to": self.job.texts.to.to_string(),
-            "out": self.out.map(|out| out.display().to_string()),
+            "out": self.out.map(|(out, _)| out.display().to_string()),
+            "replaced": self.replaced,
             "total_bytes": layout.total_bytes(),
             "buffers": layout.buffers(),
             "buffer_bytes": layout.buffer_bytes(),
             "padding_elements": layout.padding_elements(),
-            "seconds": self.time.as_secs_f64(),
-            "gb_per_s": self.rate(),
+            "seconds": self.whole.as_secs_f64(),
+            "gb_per_s": rate(self.source_bytes(), self.whole),
+            "reading_seconds": staged.reading.as_secs_f64(),
+            "converting_seconds": staged.converting.as_secs_f64(),
+            "writing_seconds": writing.as_secs_f64(),
+            "checking_seconds": checking.map(|time| time.as_secs_f64()),
             "isa": self.isa.name(),
             "threads": self.threads,
-            "checked": self.checked,
+            "checked": checking.is_some(),
         });
         format!("{object}\n")
     }
+}
+
+/// Bytes in a nanosecond.
+fn rate(bytes: u64, time: Duration) -> f64 {
+    bytes as f64 / time.as_nanos().max(1) as f64
 }

@@ -1,7 +1,5 @@
 //! Everything that the command line asks of the library, in one place.
 
-use std::num::NonZeroUsize;
-
 use kernels::Isa;
 use tilewright::family::Descriptor;
 use tilewright::family::host::strided::Memref;
@@ -93,8 +91,18 @@ impl Texts {
         let Some(from) = &self.from else {
             return Ok(dense(&self.tensor, order).layout(&self.tensor, &Placement::default())?);
         };
-        let device = self.device.as_ref().filter(|_| self.device_is_of_source());
+        let device = self.source_device();
         Ok(from.layout(&self.tensor, &Placement { device, lenient: self.lenient, ..Placement::default() })?)
+    }
+
+    /// The text of the source, where there is one.
+    pub(crate) fn from(&self) -> Option<&Descriptor> {
+        self.from.as_ref()
+    }
+
+    /// The device, where it places the cores of the source.
+    pub(crate) fn source_device(&self) -> Option<&Device> {
+        self.device.as_ref().filter(|_| self.device_is_of_source())
     }
 
     /// The device places the cores of the side that has cores: of the source on the way back to a host array.
@@ -136,18 +144,16 @@ pub(crate) struct Job {
     pub(crate) texts: Texts,
     pub(crate) layout: Layout,
     pub(crate) plan: Plan,
-    source: Layout,
+    pub(crate) source: Layout,
     /// The order of the destination's elements, if it is one dense host array.
     order: Option<Order>,
 }
 
-impl Job {
-    /// Compiles the conversion.
-    pub(crate) fn prepare(texts: Texts, choices: &Choices) -> Result<Job> {
-        let source = texts.source(choices.order)?;
-        let layout = texts.target(choices.pad_value)?;
-        let NumberArgs { rounding, search, compat_unpack, codec, saturate } = choices.numbers;
-        let options = Options::default()
+impl NumberArgs {
+    /// What they mean to the library.
+    pub(crate) fn options(self) -> Options {
+        let NumberArgs { rounding, search, compat_unpack, codec, saturate } = self;
+        Options::default()
             .with_rounding(match rounding {
                 Rounding::Host => kernels::Rounding::Host,
                 Rounding::Device => kernels::Rounding::Device,
@@ -165,7 +171,15 @@ impl Job {
                 Codec::Nearest => Sen169::Nearest,
                 Codec::Deeptools => Sen169::Deeptools,
             })
-            .with_isa(choices.isa);
+    }
+}
+
+impl Job {
+    /// Compiles the conversion.
+    pub(crate) fn prepare(texts: Texts, choices: &Choices) -> Result<Job> {
+        let source = texts.source(choices.order)?;
+        let layout = texts.target(choices.pad_value)?;
+        let options = choices.numbers.options().with_isa(choices.isa);
         let plan = Plan::compile(&source, &layout, &options)?;
         let order = texts.order();
         Ok(Job { texts, layout, plan, source, order })
@@ -179,21 +193,23 @@ impl Job {
         }
     }
 
-    /// Converts; the slices have the lengths of all buffers of the two layouts.
-    pub(crate) fn execute(&self, source: &[u8], destination: &mut [u8], threads: NonZeroUsize) -> Result<()> {
-        let pool = run::Pool::new(threads.get())?;
-        Ok(self.plan.execute_on(&pool, source, destination)?)
+    /// The same conversion by the scalar reference, which never sees the plan.
+    pub(crate) fn reference(&self) -> Result<run::Reference> {
+        Ok(run::Reference::new(&self.source, &self.layout, self.plan.options())?)
     }
 
-    /// The same by the scalar reference, which never sees the plan.
-    pub(crate) fn reference(&self, source: &[u8]) -> Result<Vec<u8>> {
-        Ok(run::reference(&self.source, &self.layout, self.plan.options(), source)?)
-    }
-
-    /// An error unless `source` has the length of the source layout.
-    pub(crate) fn check_source(&self, source: &[u8]) -> Result<()> {
-        let (given, needed) = (source.len() as u64, self.source.total_bytes());
+    /// An error unless the source layout has so many bytes.
+    pub(crate) fn check_source(&self, given: u64) -> Result<()> {
+        let needed = self.source.total_bytes();
         if given == needed { Ok(()) } else { Err(Error::Length { what: "the input", given, needed }.into()) }
+    }
+
+    /// How many buffers the result has, and how large they are.
+    pub(crate) fn buffers(&self) -> String {
+        match self.layout.buffers() {
+            1 => "1 buffer".to_owned(),
+            n => format!("{n} buffers of {} bytes", self.layout.buffer_bytes()),
+        }
     }
 
     /// The plan's nests, one line each.

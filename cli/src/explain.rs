@@ -2,13 +2,16 @@
 
 use kernels::Isa;
 use serde_json::json;
+use tilewright::family::Descriptor;
 use tilewright::family::loops::Dci;
+use tilewright_draw::shown;
 use tilewright_files::Order;
 
 use super::arguments::{ExplainArgs, NumberArgs};
+use super::draw;
 use super::engine::{Choices, Job, Texts};
 use super::failure::Result;
-use super::hardware::{Hardware, shown};
+use super::hardware::hardware;
 use super::streams::{print, warn};
 use super::tensorbin;
 
@@ -28,7 +31,8 @@ pub(crate) fn run(args: &ExplainArgs, isa: Isa) -> Result<()> {
         (true, _) => format!("{}\n", Dci::from_layout(&job.layout, &job.texts.host()?)?),
         (_, true) => json(&job, isa),
         _ => text(&job, isa)?,
-    })
+    })?;
+    if args.picture { draw::on_terminal(&job) } else { Ok(()) }
 }
 
 /// Places without an element, in percent of all places.
@@ -54,6 +58,7 @@ fn json(job: &Job, isa: Isa) -> String {
         "padding_elements": layout.padding_elements(),
         "padding_percent": waste(job),
         "nests": job.nests(),
+        "bytes_written": layout.total_bytes(),
         "isa": isa.name(),
     });
     if let Some(mesh) = &texts.mesh {
@@ -70,47 +75,118 @@ fn json(job: &Job, isa: Isa) -> String {
     format!("{object}\n")
 }
 
+/// A fact: its name, its value, and where it comes from.
+type Row = (&'static str, String, String);
+
+fn table(rows: &[Row]) -> String {
+    let line = |(name, value, because): &Row| {
+        let line = format!("{name:<16}{value:<20}{}{because}", if because.is_empty() { "" } else { "  " });
+        line.trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
+}
+
 fn text(job: &Job, isa: Isa) -> Result<String> {
-    let (layout, geometry, texts) = (&job.layout, job.layout.geometry(), &job.texts);
-    let mut rows = vec![
-        ("layout", texts.to.to_string()),
-        ("logical shape", format!("{:?} {}", texts.tensor.shape, texts.tensor.dtype)),
-    ];
-    let mut row = |name, value: Option<String>| rows.extend(value.map(|value| (name, value)));
-    let list = |shape: &[u64]| (!shape.is_empty()).then(|| format!("{shape:?}"));
-    if let Some(mesh) = &texts.mesh {
-        row("mesh", Some(mesh.to_string()));
-        row("on one device", Some(format!("{:?}", texts.part.shape)));
-    }
-    row("device", texts.device.as_ref().map(|device| device.to_string()));
-    row("physical shape", list(&geometry.physical_shape));
-    row("device size", geometry.device_size.as_ref().map(|v| format!("{v:?}")));
-    row("stride map", geometry.stride_map.as_ref().map(|v| format!("{v:?}")));
-    row("grid", list(&geometry.grid));
-    row("shard shape", list(&geometry.shard_shape));
-    row("tile", geometry.tile.map(|t| format!("{} x {}", t.rows, t.cols)));
-    row("buffers", Some(format!("{} of {} bytes", layout.buffers(), layout.buffer_bytes())));
-    row("total", Some(format!("{} bytes", layout.total_bytes())));
-    row(
-        "padding",
-        Some(format!("{} elements, {:.1} % of all places", layout.padding_elements(), waste(job))),
-    );
-    row("kernels", Some(format!("level {}", isa.name())));
-    let mut text: String = rows.iter().map(|(name, value)| format!("{name:<16}{value}\n")).collect();
+    let nests = job.nests();
+    let mut text = table(&[("layout", job.texts.to.to_string(), String::new())]);
+    text += "\nshapes, step by step\n";
+    text += &table(&steps(job)?);
+    text += "\nwhat comes out\n";
+    text += &table(&result(job, isa, &nests)?);
     text += "\n";
     text += &buffers(job)?;
-    let nests = job.nests();
-    text += "\nplan: nests of loops, outermost first, with the steps of bytes written <- read\n";
+    text += "\nplan: nests of loops, outermost first, with the steps of bytes written <- read, and how each runs\n";
     for nest in nests.iter().take(SHOWN) {
         text += &format!("  {nest}\n");
     }
     Ok(text + &more(nests.len() as u64))
 }
 
+/// What the shape becomes on its way: handed out, collapsed, cut by the grid, padded to tiles.
+fn steps(job: &Job) -> Result<Vec<Row>> {
+    let (layout, geometry, texts) = (&job.layout, job.layout.geometry(), &job.texts);
+    let bytes = tilewright_files::byte_len(&texts.tensor.shape, texts.tensor.dtype)?;
+    let logical = format!("{:?} {}", texts.tensor.shape, texts.tensor.dtype);
+    let mut rows: Vec<Row> =
+        vec![("logical shape", logical, format!("{} elements, {bytes} bytes", layout.elements()))];
+    let mut row = |name, value: Option<String>, because: &str| {
+        rows.extend(value.map(|value| (name, value, because.to_owned())));
+    };
+    let list = |shape: &[u64]| (!shape.is_empty()).then(|| format!("{shape:?}"));
+    if let Some(mesh) = &texts.mesh {
+        row("mesh", Some(mesh.to_string()), "");
+        row("on one device", list(&texts.part.shape), "what each device gets");
+    }
+    row("device", texts.device.as_ref().map(|device| device.to_string()), "");
+    let collapsed = collapsed(texts)?.map(|shape| format!("{shape:?}"));
+    row("collapsed", collapsed, "the value of the map at the last index, plus 1");
+    let cores: u64 = geometry.grid.iter().product();
+    row("grid", list(&geometry.grid), &format!("{cores} shards"));
+    if let Some(tile) = geometry.tile {
+        let elements: u64 = geometry.shard_shape.iter().product();
+        let tiles = elements / tile.elements().max(1);
+        let because = if tiles > 0 { format!("{tiles} tiles in a shard") } else { String::new() };
+        row("tile", Some(format!("{} x {}", tile.rows, tile.cols)), &because);
+    }
+    let padded = if geometry.tile.is_some() { "padded to whole tiles" } else { "" };
+    row("shard shape", list(&geometry.shard_shape), padded);
+    let padded = match (geometry.grid.is_empty(), layout.padding_elements()) {
+        (false, _) => "all shards together, padding included",
+        (true, 1..) => "padding included",
+        (true, 0) => "",
+    };
+    row("physical shape", list(&geometry.physical_shape), padded);
+    row("device size", geometry.device_size.as_ref().map(|v| format!("{v:?}")), "elements, sticks innermost");
+    row(
+        "stride map",
+        geometry.stride_map.as_ref().map(|v| format!("{v:?}")),
+        "host strides of these dimensions",
+    );
+    Ok(rows)
+}
+
+/// The extents behind the map of a layout that has one.
+fn collapsed(texts: &Texts) -> Result<Option<Vec<i64>>> {
+    let map = match &texts.to {
+        Descriptor::Metal(d) => d.map.clone(),
+        Descriptor::MetalConstructor(d) => d.physical()?.0,
+        Descriptor::MetalCurrent(d) => d.physical()?.0,
+        _ => return Ok(None),
+    };
+    let last: Vec<i64> = texts.part.shape.iter().map(|&n| n as i64 - 1).collect();
+    let end = map.eval(&last).filter(|_| last.iter().all(|&i| i >= 0));
+    Ok(end.map(|end| end.into_iter().map(|n| n + 1).collect()))
+}
+
+/// Buffers, padding, and what making them takes.
+fn result(job: &Job, isa: Isa, nests: &[String]) -> Result<Vec<Row>> {
+    let layout = &job.layout;
+    let (of, no) = (layout.buffer_bytes(), String::new);
+    let mut kernels: Vec<&str> = nests.iter().filter_map(|nest| Some(nest.split_once(" at ")?.0)).collect();
+    kernels.sort_unstable();
+    kernels.dedup();
+    let read = job.plan.source_window(0..job.plan.destination_bytes())?.len();
+    let stores =
+        job.plan.to_string().lines().next().is_some_and(|line| line.ends_with("non-temporal stores"));
+    let stores = match stores {
+        true => "past the caches",
+        false => "through the caches, which read a line before it is written unless they hold it",
+    };
+    let padding = format!("{} elements, {:.1} % of all places", layout.padding_elements(), waste(job));
+    Ok(vec![
+        ("buffers", format!("{} of {of} bytes", layout.buffers()), no()),
+        ("total", format!("{} bytes", layout.total_bytes()), no()),
+        ("padding", padding, no()),
+        ("reads", format!("{read} bytes"), format!("of {} of the source", job.plan.source_bytes())),
+        ("writes", format!("{} bytes", layout.total_bytes()), stores.to_owned()),
+        ("kernels", format!("level {}", isa.name()), kernels.join(", ")),
+    ])
+}
+
 /// The first buffers, one line each.
 fn buffers(job: &Job) -> Result<String> {
     let layout = &job.layout;
-    let hardware = Hardware::new(&job.texts, layout)?;
+    let hardware = hardware(&job.texts, layout)?;
     let mut text = "buffers: the indices that each holds lie in these ranges\n".to_owned();
     for buffer in 0..layout.buffers().min(SHOWN as u64) {
         text += &format!("  {buffer}");

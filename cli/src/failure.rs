@@ -29,7 +29,7 @@ impl Failure {
         match self {
             Failure::Check { .. }
             | Failure::Differ(_)
-            | Failure::Error(Error::Io { .. } | Error::Unverified { .. }) => 1,
+            | Failure::Error(Error::Io { .. } | Error::Unverified { .. } | Error::Staging { .. }) => 1,
             Failure::Error(_) => 2,
         }
     }

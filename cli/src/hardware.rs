@@ -1,118 +1,15 @@
-//! Buffers and bytes in the terms of the hardware: devices of a mesh, cores, chips, banks, device dimensions.
+//! Buffers and bytes in the terms of the hardware, for the layout that the texts of a command give.
 
-use serde_json::{Value, json};
 use tilewright::Layout;
-use tilewright::family::tenstorrent::device::Core;
-use tilewright::family::tenstorrent::ttnn::Memory;
-use tilewright::family::{Descriptor, Tensor};
+use tilewright::family::Placement;
+use tilewright_draw::Hardware;
 
 use super::engine::Texts;
 use super::failure::Result;
 
-/// A name and a number or coordinates.
-pub(crate) type Term = (&'static str, Value);
-
-/// What the buffers of a layout are.
-pub(crate) struct Hardware<'a> {
-    texts: &'a Texts,
-    layout: &'a Layout,
-    /// Buffers of one device of the mesh.
-    buffers: u64,
-    /// Where on the mesh each device is that gets a part; empty without a mesh.
-    devices: Vec<Vec<u64>>,
-    /// With a `#tt.device`: the core of each buffer of one mesh device, physical and virtual.
-    cores: Vec<(Core, Vec<u64>)>,
-}
-
-impl<'a> Hardware<'a> {
-    pub(crate) fn new(texts: &'a Texts, layout: &'a Layout) -> Result<Hardware<'a>> {
-        let tensor = Tensor { shape: layout.shape().to_vec(), dtype: texts.part.dtype };
-        let devices = texts.mesh.as_ref().map(|mesh| mesh.distribution(&tensor)).transpose()?;
-        let devices = devices.map_or_else(Vec::new, |handed_out| handed_out.coordinates);
-        let parts = devices.len().max(1) as u64;
-        let grid = &layout.geometry().grid;
-        let mut cores = Vec::new();
-        if let Some(device) = texts.device.as_ref().filter(|_| is_metal(&texts.to)) {
-            let places = device.cores()?;
-            // The layout exists, so the grid lies inside of the device's.
-            let all = (0..grid.iter().product()).map(|n| unravel(n, grid));
-            cores = all.filter_map(|core| Some((places.physical(&core)?, core))).collect();
-            cores.sort_unstable();
-        }
-        Ok(Hardware { texts, layout, buffers: layout.buffers() / parts, devices, cores })
-    }
-
-    /// What a buffer is.
-    pub(crate) fn buffer(&self, buffer: u64) -> Vec<Term> {
-        let (part, local) = (buffer / self.buffers.max(1), buffer % self.buffers.max(1));
-        let mut terms: Vec<Term> =
-            self.devices.get(part as usize).map(|device| ("device", json!(device))).into_iter().collect();
-        let grid = &self.layout.geometry().grid;
-        match (&self.texts.to, &self.texts.device) {
-            (to, Some(device)) if is_metal(to) => {
-                let Some(([chip, y, x], core)) = self.cores.get(local as usize) else { return terms };
-                terms.push(("core", json!(core)));
-                terms.push(("chip", json!(device.chip_ids.get(*chip as usize))));
-                terms.extend([("y", json!(y)), ("x", json!(x))]);
-            }
-            (to, None) if is_metal(to) => terms.push(("core", json!(unravel(local, grid)))),
-            (Descriptor::Ttnn(ttnn), _) => match &ttnn.memory {
-                Memory::Interleaved(banks) => {
-                    let bank = |order: &Vec<u32>| order.iter().position(|&b| u64::from(b) == local);
-                    let bank = banks.bank_order.as_ref().and_then(bank).map_or(local, |bank| bank as u64);
-                    terms.push(("bank", json!(bank)));
-                }
-                Memory::Sharded(sharded) => terms.push(("core", json!(sharded.core(grid, local)))),
-                _ => {}
-            },
-            _ => {}
-        }
-        terms
-    }
-
-    /// What a byte of a buffer is, besides being in that buffer.
-    pub(crate) fn byte(&self, byte: u64) -> Vec<Term> {
-        let Some(size) = &self.layout.geometry().device_size else { return Vec::new() };
-        let elements: u64 = size.iter().product();
-        let bytes = (self.layout.buffer_bytes() / elements.max(1)).max(1);
-        vec![("device index", json!(unravel(byte / bytes, size)))]
-    }
-
-    /// What an index is on its way to its place.
-    pub(crate) fn index(&self, index: &[u64]) -> Result<Vec<Term>> {
-        let mut terms = Vec::new();
-        // What a device gets begins at multiples of its size.
-        let local: Vec<u64> = index.iter().zip(&self.texts.part.shape).map(|(i, n)| i % n).collect();
-        if self.texts.mesh.is_some() {
-            terms.push(("index on the device", json!(local)));
-        }
-        let map = match &self.texts.to {
-            Descriptor::Metal(d) => d.map.clone(),
-            Descriptor::MetalConstructor(d) => d.physical()?.0,
-            Descriptor::MetalCurrent(d) => d.physical()?.0,
-            _ => return Ok(terms),
-        };
-        let local: Vec<i64> = local.iter().map(|&i| i as i64).collect();
-        terms.extend(map.eval(&local).map(|collapsed| ("collapsed", json!(collapsed))));
-        Ok(terms)
-    }
-}
-
-fn is_metal(to: &Descriptor) -> bool {
-    matches!(to, Descriptor::Metal(_) | Descriptor::MetalConstructor(_) | Descriptor::MetalCurrent(_))
-}
-
-/// The index whose row-major number is `n`.
-fn unravel(mut n: u64, shape: &[u64]) -> Vec<u64> {
-    let mut index = vec![0; shape.len()];
-    for (i, &size) in index.iter_mut().zip(shape).rev() {
-        *i = n % size.max(1);
-        n /= size.max(1);
-    }
-    index
-}
-
-/// A value for people: `(1, 2)` or `3`.
-pub(crate) fn shown(value: &Value) -> String {
-    value.to_string().replace('[', "(").replace(']', ")").replace(',', ", ")
+/// What the buffers of `layout` are, which the texts describe.
+pub(crate) fn hardware<'a>(texts: &'a Texts, layout: &'a Layout) -> Result<Hardware<'a>> {
+    let placement =
+        Placement { device: texts.device.as_ref(), mesh: texts.mesh.as_ref(), ..Placement::default() };
+    Ok(Hardware::new(layout, &texts.to, &placement, &texts.tensor)?)
 }

@@ -1,31 +1,36 @@
 //! The command line: one module for each command, and what they share.
 //!
 //! Results go to stdout, everything else to stderr. The exit status is 0, 1 for an I/O failure or a failed check, or 2
-//! for bad input; then nothing has been written.
+//! for bad input; then no file has been written.
 #![forbid(unsafe_code)]
 
 mod arguments;
 mod bench;
 mod checkpoint;
 mod convert;
+mod destination;
+mod draw;
 mod engine;
 mod explain;
 mod failure;
 mod hardware;
+mod help;
 mod input;
 mod locate;
 mod lower;
 mod mlir;
 mod pack;
+mod pipe;
 mod progress;
 mod scan;
 mod streams;
 mod tensorbin;
+mod transfer;
 
 use std::ffi::OsString;
 use std::io::Write;
 
-use clap::Parser;
+use clap::FromArgMatches;
 use kernels::Isa;
 
 use arguments::{Cli, Command};
@@ -36,7 +41,8 @@ use streams::print;
 ///
 /// Other programs are the command line too: `python -m tilewright` is.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let cli = match Cli::try_parse_from(arguments) {
+    let parsed = help::command().try_get_matches_from(arguments).and_then(|m| Cli::from_arg_matches(&m));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(usage) => {
             // Help, or a wrong argument. Nothing is left to do when stderr is closed too.
@@ -67,6 +73,7 @@ fn run(cli: &Cli) -> Result<()> {
         Some(Command::Convert(arguments)) => convert::run(arguments, isa),
         Some(Command::Explain(arguments)) => explain::run(arguments, isa),
         Some(Command::Locate(arguments)) => locate::run(arguments),
+        Some(Command::Draw(arguments)) => draw::run(arguments, isa),
         Some(Command::Lower(arguments)) => lower::run(arguments),
         Some(Command::Scan(arguments)) => scan::run(arguments),
         Some(Command::Pack(arguments)) => pack::run(arguments, isa),
@@ -75,6 +82,8 @@ fn run(cli: &Cli) -> Result<()> {
         Some(Command::Inspect(arguments)) => checkpoint::inspect(arguments),
         Some(Command::Diff(arguments)) => checkpoint::diff(arguments),
         Some(Command::Bench(arguments)) => bench::run(arguments, isa),
+        Some(Command::Completions(arguments)) => help::completions(arguments.shell),
+        Some(Command::Man(arguments)) => help::manual(&arguments.directory),
         None => Err(Failure::usage("command", "none", "one of those that `tilewright --help` lists")),
     }
 }

@@ -3,11 +3,12 @@
 use serde_json::{Map, Value, json};
 use tilewright::Layout;
 use tilewright::layout::Owner;
+use tilewright_draw::{Hardware, Term, shown};
 
 use super::arguments::{LocateArgs, beginning, numbers};
 use super::engine::Texts;
 use super::failure::{Failure, Result};
-use super::hardware::{Hardware, Term, shown};
+use super::hardware::hardware;
 use super::streams::{print, warn};
 
 /// The most places of one element that are listed.
@@ -17,7 +18,7 @@ pub(crate) fn run(args: &LocateArgs) -> Result<()> {
     let texts = Texts::read(&args.tensor.read(Some(&args.layouts), None)?, &args.layouts, None)?;
     warn(&texts.warnings);
     let layout = texts.target(None)?;
-    let hardware = Hardware::new(&texts, &layout)?;
+    let hardware = hardware(&texts, &layout)?;
     let answer = match (&args.question.index, &args.question.offset) {
         (Some(index), _) => element(&numbers("--index", index)?, &layout, &hardware)?,
         (None, Some(offset)) => byte(offset, &layout, &hardware)?,

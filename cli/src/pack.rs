@@ -7,14 +7,13 @@ use std::time::Instant;
 use indicatif::HumanBytes;
 use kernels::Isa;
 use serde_json::{Value, json};
-use tilewright::Options;
 use tilewright::text::MAX_TEXT;
 use tilewright_checkpoint::job::{Job, Request, Share};
 use tilewright_checkpoint::model::Model;
 use tilewright_checkpoint::pack::{Event, Packing, Run, Summary};
 use tilewright_checkpoint::rules::Rules;
 
-use super::arguments::PackArgs;
+use super::arguments::{NumberArgs, PackArgs};
 use super::checkpoint;
 use super::failure::Result;
 use super::progress::Stage;
@@ -26,27 +25,27 @@ pub(crate) fn run(args: &PackArgs, isa: Isa) -> Result<()> {
         None => Rules::parse(&tilewright_files::read_text(Path::new(&args.rules), MAX_TEXT)?)?,
     };
     let model = Model::open(&args.model)?;
+    let PackArgs { rounding, search, codec, saturate, .. } = *args;
+    let numbers = NumberArgs { rounding, search, codec, saturate, compat_unpack: None };
     let request = Request {
-        options: Options::default().with_isa(isa),
+        options: numbers.options().with_isa(isa),
         devices: args.only_devices.map(|(first, last)| first..last + 1),
         share: args.rank.zip(args.world).map(|(rank, world)| Share { rank, world }),
     };
     let name = args.model.display().to_string();
     let packing = Packing::prepare(&model, &name, &rules, request, args.max_memory)?;
     warn(&warnings(packing.jobs()));
-    let Some(out) = args.out.as_deref().filter(|_| !args.dry_run) else {
-        return print(&if args.json {
-            plan_json(packing.jobs(), &rules)
-        } else {
-            table(packing.jobs(), &rules)
-        });
-    };
     let threads = match args.threads {
         Some(n) => n.into(),
         None => std::thread::available_parallelism().map_or(1, usize::from),
     };
+    let Some(out) = args.out.as_deref().filter(|_| !args.dry_run) else {
+        let rate = packing.sample_rate(threads)?.unwrap_or(f64::INFINITY);
+        let planned = if args.json { plan_json } else { table };
+        return print(&planned(packing.jobs(), &rules, rate));
+    };
     let begin = Instant::now();
-    let run = Run { threads, resume: args.resume, listener: listener(args.json) };
+    let run = Run { threads, resume: args.resume, listener: listener(args.json), cancel: Arc::default() };
     let summary = packing.run(out, &run)?;
     drop(run);
     let seconds = begin.elapsed().as_secs_f64();
@@ -118,14 +117,14 @@ fn end_text(summary: &Summary, out: &Path, seconds: f64) -> String {
     )
 }
 
-/// What would be made, a line for each file.
-fn table(jobs: &[Job], rules: &Rules) -> String {
+/// What would be made, a line for each file; `rate` is in bytes of elements per second.
+fn table(jobs: &[Job], rules: &Rules, rate: f64) -> String {
     let width = |of: fn(&Job) -> usize, least: usize| jobs.iter().map(of).max().unwrap_or(0).max(least);
     let name = width(|job| job.file.chars().count(), 4);
     let layout = width(|job| job.conversion.text.chars().count(), 6);
     let mut text = format!(
-        "{:<name$}  {:<layout$}  {:>14}  {:>6}  {:<20}  source\n",
-        "file", "layout", "bytes", "waste", "rule"
+        "{:<name$}  {:<layout$}  {:>14}  {:>6}  {:>10}  {:<20}  source\n",
+        "file", "layout", "bytes", "waste", "expected", "rule"
     );
     for job in jobs {
         let sources = match job.sources.as_slice() {
@@ -136,20 +135,30 @@ fn table(jobs: &[Job], rules: &Rules) -> String {
         let turned = if job.transposed { ", transposed" } else { "" };
         let mesh = job.mesh.as_ref().map_or(String::new(), |mesh| format!(", {mesh}"));
         text += &format!(
-            "{:<name$}  {:<layout$}  {:>14}  {:>5.1}%  {:<20}  {sources} {tensor}{turned}{mesh}\n",
+            "{:<name$}  {:<layout$}  {:>14}  {:>5.1}%  {:>8.3} s  {:<20}  {sources} {tensor}{turned}{mesh}\n",
             job.file,
             job.conversion.text,
             job.conversion.container.bytes,
             100.0 * job.waste(),
+            job.source_bytes() as f64 / rate,
             rules.rule(job.rule).name,
         );
     }
     let total: u64 = jobs.iter().map(|job| job.conversion.container.bytes).sum();
     let read: u64 = jobs.iter().map(Job::source_bytes).sum();
-    text + &format!("{} files, {} from {} of elements\n", jobs.len(), HumanBytes(total), HumanBytes(read))
+    text + &format!(
+        "{} files, {} from {} of elements; about {:.1} s at {:.2} GB/s of elements, as a sample is read and converted \
+         here, unless the disk takes longer\n",
+        jobs.len(),
+        HumanBytes(total),
+        HumanBytes(read),
+        read as f64 / rate,
+        rate / 1e9
+    )
 }
 
-fn plan_json(jobs: &[Job], rules: &Rules) -> String {
+/// The same as one object.
+fn plan_json(jobs: &[Job], rules: &Rules, rate: f64) -> String {
     let files: Vec<Value> = jobs
         .iter()
         .map(|job| {
@@ -166,6 +175,7 @@ fn plan_json(jobs: &[Job], rules: &Rules) -> String {
                 "elements_bytes": job.source_bytes(),
                 "bytes": job.conversion.container.bytes,
                 "waste": job.waste(),
+                "expected_seconds": job.source_bytes() as f64 / rate,
             })
         })
         .collect();

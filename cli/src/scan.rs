@@ -5,13 +5,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tilewright::family::Placement;
+use tilewright::family::{Placement, Tensor};
 use tilewright::text;
 use tilewright::{Error, Layout};
 
 use super::arguments::ScanArgs;
+use super::draw::{self, Shown};
 use super::failure::{Failure, Result};
-use super::{mlir, print};
+use super::mlir;
+use super::progress::Stage;
+use super::streams::{print, warn};
 
 /// How deep folders are looked into.
 const MAX_FOLDERS: usize = 64;
@@ -27,8 +30,7 @@ struct Found {
 
 /// A layout that its text gives.
 struct Fitted {
-    shape: Vec<u64>,
-    dtype: &'static str,
+    tensor: Tensor,
     layout: Layout,
     /// Why the layout is of no use as a destination, if it is not.
     fault: Option<String>,
@@ -37,9 +39,19 @@ struct Fitted {
 pub(crate) fn run(args: &ScanArgs) -> Result<()> {
     let files = files(&args.path)?;
     let placement = Placement { lenient: args.lenient, ..Placement::default() };
-    let (mut found, mut known) = (Vec::<Found>::new(), HashMap::<String, usize>::new());
+    let (mut found, mut known, mut torn) = (Vec::<Found>::new(), HashMap::<String, usize>::new(), 0);
+    let size = |file: &PathBuf| fs::metadata(file).map_or(0, |about| about.len());
+    let stage = Stage::begin("scanning", files.iter().map(size).sum());
     for file in &files {
-        for used in mlir::read(file)?.uses() {
+        let module = mlir::read(file)?;
+        stage.advance(size(file));
+        let torn_here = module.torn().iter().map(|t| {
+            let at = format!("{}:{}:{}", file.display(), t.line, t.column);
+            format!("{at}: a type that does not end is skipped: `{}`", t.text)
+        });
+        warn(&torn_here.collect::<Vec<_>>());
+        torn += module.torn().len();
+        for used in module.uses() {
             if let Some(&k) = known.get(&used.text) {
                 found[k].count += used.count;
                 continue;
@@ -50,7 +62,11 @@ pub(crate) fn run(args: &ScanArgs) -> Result<()> {
             found.push(Found { text: used.text.clone(), count: used.count, at, outcome });
         }
     }
-    print(&if args.json { json(files.len(), &found) } else { table(files.len(), &found) })
+    drop(stage);
+    print(&if args.json { json(files.len(), torn, &found) } else { table(files.len(), torn, &found) })?;
+    args.draw
+        .as_ref()
+        .map_or(Ok(()), |directory| draw::all(directory, found.iter().filter_map(Found::shown).collect()))
 }
 
 /// The file, or every `.mlir` file below the folder, in the order of their names.
@@ -87,7 +103,7 @@ fn fit(text: &str, placement: &Placement<'_>) -> Result<Fitted, String> {
     let tensor = descriptor.tensor().ok_or("its element type is that of no tensor")?;
     let layout = descriptor.layout(&tensor, placement).map_err(message)?;
     let fault = layout.check_destination().err().map(message);
-    Ok(Fitted { shape: tensor.shape, dtype: tensor.dtype.name(), layout, fault })
+    Ok(Fitted { tensor, layout, fault })
 }
 
 impl Fitted {
@@ -107,13 +123,21 @@ impl Found {
         }
     }
 
+    /// The layout as a picture shows it, if it has no fault.
+    fn shown(&self) -> Option<Shown<'_>> {
+        let fitted = self.outcome.as_ref().ok().filter(|fitted| fitted.fault.is_none())?;
+        let Fitted { tensor, layout, .. } = fitted;
+        let notes = vec![format!("used {} times, first at {}", self.count, self.at)];
+        Some(Shown { text: &self.text, tensor, layout, notes })
+    }
+
     fn json(&self) -> Value {
         let mut object =
             json!({ "text": self.text, "count": self.count, "at": self.at, "fault": self.fault() });
         if let Ok(fitted) = &self.outcome {
             let (layout, geometry) = (&fitted.layout, fitted.layout.geometry());
-            object["logical_shape"] = json!(fitted.shape);
-            object["dtype"] = json!(fitted.dtype);
+            object["logical_shape"] = json!(fitted.tensor.shape);
+            object["dtype"] = json!(fitted.tensor.dtype.name());
             object["stored"] = json!(layout.format().to_string());
             object["physical_shape"] = json!(geometry.physical_shape);
             object["grid"] = json!(geometry.grid);
@@ -132,18 +156,21 @@ fn sums(found: &[Found]) -> (u64, usize) {
     (found.iter().map(|f| f.count).sum(), found.iter().filter(|f| f.fault().is_some()).count())
 }
 
-fn json(files: usize, found: &[Found]) -> String {
+fn json(files: usize, torn: usize, found: &[Found]) -> String {
     let (uses, faults) = sums(found);
     let layouts: Vec<Value> = found.iter().map(Found::json).collect();
-    let object = json!({ "files": files, "uses": uses, "faults": faults, "layouts": layouts });
+    let object = json!({ "files": files, "uses": uses, "faults": faults, "torn": torn, "layouts": layouts });
     // One object on one line, for tools that read lines.
     format!("{object}\n")
 }
 
-fn table(files: usize, found: &[Found]) -> String {
+fn table(files: usize, torn: usize, found: &[Found]) -> String {
     let (uses, faults) = sums(found);
-    let mut out =
-        format!("files {files}, distinct layouts {}, uses {uses}, with a fault {faults}\n", found.len());
+    let torn = if torn > 0 { format!(", torn and skipped {torn}") } else { String::new() };
+    let mut out = format!(
+        "files {files}, distinct layouts {}, uses {uses}, with a fault {faults}{torn}\n",
+        found.len()
+    );
     out += &format!(
         "{:>6}  {:<20} {:<6} {:>8} {:>12} {:>7}\n",
         "uses", "shape", "type", "buffers", "bytes each", "waste"
@@ -151,13 +178,13 @@ fn table(files: usize, found: &[Found]) -> String {
     for found in found {
         match &found.outcome {
             Ok(fitted) => {
-                let shape: Vec<String> = fitted.shape.iter().map(u64::to_string).collect();
+                let shape: Vec<String> = fitted.tensor.shape.iter().map(u64::to_string).collect();
                 let (buffers, bytes) = (fitted.layout.buffers(), fitted.layout.buffer_bytes());
                 out += &format!(
                     "{:>6}  {:<20} {:<6} {buffers:>8} {bytes:>12} {:>6.1}%  {}\n",
                     found.count,
                     shape.join("x"),
-                    fitted.dtype,
+                    fitted.tensor.dtype.name(),
                     fitted.waste(),
                     found.at
                 );

@@ -13,6 +13,11 @@ pub(crate) fn warn(warnings: &[String]) {
     }
 }
 
+/// Says something on stderr beside the result; it is no reason to stop when nobody listens.
+pub(crate) fn note(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
 /// Writes a result to stdout. A reader that has gone away is an I/O failure, not a panic.
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout().lock();

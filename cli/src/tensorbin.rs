@@ -5,30 +5,27 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use tilewright::Layout;
-use tilewright::family::Descriptor;
 use tilewright::family::tenstorrent::mesh::{Mapper, MeshPlacement};
-use tilewright_files::tensorbin::{Payload, TensorBin, Topology, Writer};
-use tilewright_files::{HostArray, Order, Source};
+use tilewright::family::{Descriptor, Tensor};
+use tilewright_files::Source;
+use tilewright_files::tensorbin::{Payload, TensorBin, Topology};
 
 use super::arguments;
 use super::engine::Texts;
 use super::failure::{Failure, Result};
-use super::progress::Stage;
 use super::streams::print;
 
 /// How many shards are shown one by one.
 const SHOWN: usize = 8;
-
-/// Bytes written between two looks at the progress.
-const WRITE_STEP: usize = 32 << 20;
 
 /// Whether a file is named as TTNN wants it.
 pub(crate) fn is_named(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "tensorbin")
 }
 
-/// Reads the whole tensor of a file, or that of one device, given as "0,1".
-pub(crate) fn read<'a>(source: &'a Source<'_>, device: Option<&str>) -> Result<(HostArray<'a>, Layout)> {
+/// The whole tensor of a file, or that of one device, given as "0,1": its layout, and the bytes of the file that hold
+/// the buffers.
+pub(crate) fn find(source: &Source<'_>, device: Option<&str>) -> Result<(Tensor, Layout, Vec<Range<u64>>)> {
     let file = TensorBin::read(source)?;
     let payload = match device {
         Some(device) => file.shard(&arguments::numbers("--coordinate", device)?)?,
@@ -37,9 +34,8 @@ pub(crate) fn read<'a>(source: &'a Source<'_>, device: Option<&str>) -> Result<(
             file.whole(None)?
         }
     };
-    let bytes = payload.bytes(source)?;
-    let Payload { tensor, layout, .. } = payload;
-    Ok((HostArray { tensor, order: Order::RowMajor, bytes }, layout))
+    let parts = payload.complete()?;
+    Ok((payload.tensor, payload.layout, parts))
 }
 
 /// The file that holds the result of a conversion; `devices` are those whose shards it gets.
@@ -66,25 +62,19 @@ fn range(text: &str) -> Result<Range<u64>> {
     })
 }
 
-/// Writes the stored copies that the file gets, of `bytes`, which hold all of them.
-pub(crate) fn write(mut writer: Writer, file: &TensorBin, bytes: &[u8]) -> Result<()> {
-    let whole = file.whole(None)?;
-    let stage = Stage::begin("writing", bytes.len() as u64);
-    let copies = bytes.chunks_exact((whole.layout.buffer_bytes() as usize).max(1));
-    for (copy, _) in copies.zip(&whole.parts).filter(|(_, part)| part.is_some()) {
-        for step in copy.chunks(WRITE_STEP) {
-            writer.write(step)?;
-            stage.advance(step.len() as u64);
-        }
-    }
-    Ok(writer.commit()?)
-}
-
 /// `tilewright explain FILE.tensorbin`.
 pub(crate) fn explain(path: &Path, as_json: bool) -> Result<()> {
     let file = TensorBin::read(&Source::open(path)?)?;
     let stored = file.spec.stored()?;
     print(&if as_json { object(&file, &stored) } else { text(&file, &stored) })
+}
+
+/// What a picture of a file shows: the whole tensor, its layout with a buffer for each stored copy, and what describes
+/// one of these.
+pub(crate) fn drawn(path: &Path) -> Result<(Tensor, Layout, Descriptor)> {
+    let file = TensorBin::read(&Source::open(path)?)?;
+    let Payload { tensor, layout, .. } = file.whole(None)?;
+    Ok((tensor, layout, file.spec.stored()?))
 }
 
 /// How the tensor was handed out, as the mapper that does so.

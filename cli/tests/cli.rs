@@ -6,7 +6,9 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tilewright::family::tenstorrent::mesh::ShardedBufferConfig;
+use tilewright::family::Descriptor;
+use tilewright::family::tenstorrent::device::Device;
+use tilewright::family::tenstorrent::mesh::{Mapper, ShardedBufferConfig};
 
 /// A directory of its own for one test, with shorthands.
 struct Place(TempDir);
@@ -506,7 +508,15 @@ fn explanations_name_buffers_and_waste() {
     let place = Place::new();
     let printed = place.ok(&format!("explain|--to|{COLLAPSED}|--shape|2,3,64,128|--dtype|f32"));
     for part in [
+        "logical shape   [2, 3, 64, 128] f32   49152 elements, 196608 bytes",
+        "collapsed       [384, 128]            the value of the map at the last index, plus 1",
+        "grid            [2, 4]                8 shards",
+        "tile            32 x 32               6 tiles in a shard",
+        "shard shape     [192, 32]",
         "physical shape  [384, 128]",
+        "reads           196608 bytes          of 196608 of the source",
+        "writes          52224 bytes",
+        "pack bfloat8_b\n",
         "8 of 6528 bytes",
         "0 elements, 0.0 % of all places",
         // 192 rows are all of the first dimension's first half.
@@ -606,4 +616,60 @@ fn an_output_has_the_rights_of_any_new_file() {
     place.ok("convert|x.npy|--to|memref<2xf32>|--out|y.bin");
     let mode = |name: &str| fs::metadata(place.path(name)).unwrap().permissions().mode();
     assert_eq!(mode("x.npy"), mode("y.bin"));
+}
+
+#[test]
+fn shapes_and_types_are_read_as_people_write_them() {
+    let place = Place::new();
+    let plain = place.ok("explain|--to|memref<64x96xf32>|--shape|64,96|--dtype|f32|--json");
+    for shape in ["64x96", "(64, 96)", "[64, 96]"] {
+        for dtype in ["float32", "torch.float32", "np.float32"] {
+            let same =
+                place.ok(&format!("explain|--to|memref<64x96xf32>|--shape|{shape}|--dtype|{dtype}|--json"));
+            assert_eq!(same, plain, "{shape} {dtype}");
+        }
+    }
+    for (dtype, meant) in [("float", "f32"), ("half", "f16"), ("fp32", "f32")] {
+        let refusal = place.refused(2, &format!("explain|--to|memref<2xf32>|--shape|2|--dtype|{dtype}"));
+        assert!(refusal.contains(&format!("did you mean {meant}?")), "{refusal}");
+    }
+}
+
+#[test]
+fn a_filter_that_nothing_has_is_an_error_with_the_names() {
+    let message = Place::new().refused(2, "bench|nosuchfilter");
+    assert!(message.contains("nosuchfilter") && message.contains("tilize"), "{message}");
+}
+
+#[test]
+fn a_comma_that_is_found_is_not_what_was_expected() {
+    const TEXTS: [&str; 8] = [
+        "memref<2x3xf32, strided<[3, 1], offset: 0>>",
+        COLLAPSED,
+        TWO_CHIPS,
+        "tensor<2x4x1x1x!ttcore.tile<32x32, bf16>, #ttcore.metal_layout<logical_shape = 33x128, dim_alignments = 32x32, \
+         collapsed_intervals = dense<[[0, 1], [1, 2]]> : tensor<2x2xi64>, l1, sharded>>",
+        "ttnn(dtype=bfloat8_b, layout=TILE, memory=BLOCK_SHARDED, grid=(8, 8), shard=(64, 64))",
+        "SpyreTensorLayout(device_size=[64, 2, 32], dim_map=[0, 1, 1], device_dtype=DataFormats.IEEE_FP32)",
+        "((4, 1024, 64), (65536, 64, 1), (64, 256, 1))",
+        "MeshMapperConfig([Shard(0), Replicate()], mesh_shape=(2, 4))",
+    ];
+    let messages = |text: &str| {
+        let layout = text.parse::<Descriptor>().err().map(|e| e.to_string());
+        let device = text.parse::<Device>().err().map(|e| e.to_string());
+        let mapper = text.parse::<Mapper>().err().map(|e| e.to_string());
+        [layout, device, mapper].into_iter().flatten().collect::<Vec<_>>()
+    };
+    let mut seen = 0;
+    for text in TEXTS {
+        for at in (0..text.len()).filter(|&at| text.is_char_boundary(at)) {
+            for message in messages(&format!("{},{}", &text[..at], &text[at..])) {
+                seen += usize::from(message.ends_with("found `,`"));
+                assert!(!(message.contains("or `,`") && message.ends_with("found `,`")), "{message}");
+            }
+        }
+    }
+    assert!(seen > 50, "{seen}");
+    let message = "memref<4xf32, strided<[1], offset: 0,>>".parse::<Descriptor>().unwrap_err().to_string();
+    assert_eq!(message, "expected `>` after the strides, found `,`");
 }

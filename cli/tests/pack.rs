@@ -215,6 +215,8 @@ fn what_is_printed() {
     assert!((mlp["waste"].as_f64().unwrap() - 2096.0 / 4096.0).abs() < 1e-9);
     let table = done(place, "pack|m.safetensors|--rules|ttnn-bfp8|--dry-run");
     assert!(table.contains("51.2%"), "{table}");
+    assert!(plan["files"][1]["expected_seconds"].as_f64().is_some_and(|s| s > 0.0 && s.is_finite()));
+    assert!(table.contains("GB/s of elements, as a sample"), "{table}");
     let names = contents(place);
     assert_eq!(names.keys().collect::<Vec<_>>(), ["m.safetensors"]);
     let events = done(place, "pack|m.safetensors|--rules|ttnn-bfp8|-o|a|--json|--verify");
@@ -224,6 +226,10 @@ fn what_is_printed() {
     assert!(done(place, "inspect|a").contains("ttnn(dtype=bfloat8_b"));
     done(place, "pack|m.safetensors|--rules|ttnn-bfp8|-o|b");
     assert_eq!(done(place, "diff|a|b"), "");
+    // Cut numbers are others, and are verified by the choices that the manifest names.
+    done(place, "pack|m.safetensors|--rules|ttnn-bfp8|-o|c|--rounding|truncate");
+    assert!(done(place, "verify|c|--full").contains("2 of 2"));
+    assert_eq!(run(place, "diff|a|c").status.code(), Some(1));
     fs::write(place.join("r.toml"), "[[rule]]\nname = \"*\"\ndtype = \"bfloat16\"\n").unwrap();
     done(place, "pack|m.safetensors|--rules|r.toml|-o|b");
     let output = run(place, "diff|a|b");

@@ -74,3 +74,26 @@ fn a_name_of_an_mlir_file_is_a_layout() {
         run(dir.path(), &[&["explain", "--lenient", "--to", "@a.mlir#small"], &tensor[..]].concat());
     assert_eq!(json(lenient)["physical_shape"], serde_json::json!([128, 128]));
 }
+
+#[test]
+fn a_torn_type_is_skipped_with_its_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let torn = "  %5 = f(%4) : tensor<64x96xf32, #layout\n  %6 = g(%5) : tensor<64x96xf32, #layout>\n";
+    fs::write(dir.path().join("a.mlir"), format!("{IR}{torn}")).unwrap();
+    let scan = |more: &[&str]| {
+        let output = run(dir.path(), &[&["scan", "a.mlir"], more].concat());
+        assert!(output.status.success());
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (table, warning) = scan(&[]);
+    let line = IR.lines().count() + 1;
+    assert!(
+        warning.contains(&format!("a.mlir:{line}:16")) && warning.contains("tensor<64x96xf32"),
+        "{warning}"
+    );
+    assert!(table.lines().next().unwrap().ends_with("torn and skipped 1"), "{table}");
+    let object: Value = serde_json::from_str(&scan(&["--json"]).0).unwrap();
+    assert_eq!(object["torn"], 1);
+    // The whole one behind it is counted.
+    assert_eq!(object["layouts"][0]["count"], 3);
+}

@@ -24,6 +24,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod elements;
 pub mod npy;
 mod output;
 pub mod safetensors;
@@ -32,6 +33,7 @@ pub mod tensorbin;
 
 use std::borrow::Cow;
 
+pub use elements::Elements;
 pub use output::Output;
 pub use source::{Source, read_text};
 

@@ -5,10 +5,11 @@ use tilewright::dtype::DType;
 use tilewright::error::{Error, Result};
 use tilewright::family::Tensor;
 
-const MAGIC: &[u8; 6] = b"\x93NUMPY";
+/// How a file begins.
+pub const MAGIC: &[u8; 6] = b"\x93NUMPY";
 
 /// Where the elements must begin at the latest, in bytes. Headers that numpy writes for plain arrays stay below 1 KiB.
-const HEADER_CAP: usize = 64 << 10;
+pub const HEADER_CAP: usize = 64 << 10;
 
 /// Reads a whole `.npy` file; big-endian elements are swapped.
 ///
@@ -19,21 +20,30 @@ const HEADER_CAP: usize = 64 << 10;
 /// [`Error::Io`] when the file is damaged, cut short; [`Error::Value`] when its elements are no numbers,
 /// `dtype` does not suit it, or when it holds voids and `dtype` is absent.
 pub fn read<'a>(source: &'a Source<'_>, dtype: Option<DType>) -> Result<HostArray<'a>> {
+    let Described { tensor, order, data, big_endian } = find(source, dtype)?;
+    let mut bytes = source.bytes(data..data + byte_len(&tensor.shape, tensor.dtype)?)?;
+    if big_endian {
+        bytes.to_mut().chunks_exact_mut(tensor.dtype.size()).for_each(<[u8]>::reverse);
+    }
+    Ok(HostArray { tensor, order, bytes })
+}
+
+/// What the header of a `.npy` file says, and that the file has as many bytes; no element is read.
+///
+/// # Errors
+/// As [`read`].
+pub fn find(source: &Source<'_>, dtype: Option<DType>) -> Result<Described> {
     let head = source.bytes(0..source.len().min(HEADER_CAP as u64))?;
-    let Described { tensor, order, data, big_endian } = describe(source.name(), &head, dtype)?;
-    let (needed, there) = (byte_len(&tensor.shape, tensor.dtype)?, source.len() - data);
+    let described = describe(source.name(), &head, dtype)?;
+    let Tensor { shape, dtype } = &described.tensor;
+    let (needed, there) = (byte_len(shape, *dtype)?, source.len() - described.data);
     if there < needed {
-        let Tensor { shape, dtype } = &tensor;
         let what = format!(
             "the file is cut short: a {shape:?} array of {dtype} needs {needed} bytes, {there} are there"
         );
         return Err(damaged(source.name(), what));
     }
-    let mut bytes = source.bytes(data..data + needed)?;
-    if big_endian {
-        bytes.to_mut().chunks_exact_mut(tensor.dtype.size()).for_each(<[u8]>::reverse);
-    }
-    Ok(HostArray { tensor, order, bytes })
+    Ok(described)
 }
 
 /// What the header of a `.npy` file says.
@@ -67,10 +77,8 @@ pub fn describe(name: &str, head: &[u8], dtype: Option<DType>) -> Result<Describ
 /// The header of a `.npy` file of version 1.0, padded so that the elements start at a multiple of 64 bytes.
 /// Types that numpy has no name for are written as unsigned integers of their size.
 pub fn header(tensor: &Tensor, order: Order) -> Vec<u8> {
-    let descr = NAMES
-        .iter()
-        .find(|n| n.0 == tensor.dtype)
-        .map_or(if tensor.dtype.size() == 2 { "u2" } else { "u1" }, |n| n.1);
+    let stored = stands_for(tensor.dtype).unwrap_or(tensor.dtype);
+    let descr = NAMES.iter().find(|n| n.0 == stored).map_or("u1", |n| n.1);
     let endian = if tensor.dtype.size() == 1 { '|' } else { '<' };
     let fortran = if order == Order::ColumnMajor { "True" } else { "False" };
     let mut shape = String::new();
@@ -91,6 +99,13 @@ pub fn header(tensor: &Tensor, order: Order) -> Vec<u8> {
     bytes.extend((text.len() as u16).to_le_bytes());
     bytes.extend(text.as_bytes());
     bytes
+}
+
+/// What a `.npy` file holds instead of elements that numpy has no name for: unsigned integers of their size. None for
+/// those that it has a name for.
+pub fn stands_for(dtype: DType) -> Option<DType> {
+    let named = NAMES.iter().any(|name| name.0 == dtype);
+    (!named).then_some(if dtype.size() == 2 { DType::U16 } else { DType::U8 })
 }
 
 /// numpy's names, without the byte order, of the types it has.

@@ -1,5 +1,7 @@
 //! One tensor of a `.safetensors` file. Only the header is parsed; no other tensor is looked at.
 
+use std::ops::Range;
+
 use ::safetensors::Dtype;
 use ::safetensors::tensor::Metadata;
 
@@ -25,6 +27,15 @@ const NAME_COMPARED: usize = 256;
 /// [`Error::Io`] when the file is damaged, or shorter or longer than its header says; [`Error::Value`] when there is
 /// no such tensor (the nearest names are listed), or when its type is none of [`DType`].
 pub fn read<'a>(source: &'a Source<'_>, tensor: Option<&str>) -> Result<HostArray<'a>> {
+    let (tensor, range) = find(source, tensor)?;
+    Ok(HostArray { tensor, order: Order::RowMajor, bytes: source.bytes(range)? })
+}
+
+/// The tensor called `tensor`, and the bytes of the file that hold its elements, row-major; none of them is read.
+///
+/// # Errors
+/// As [`read`].
+pub fn find(source: &Source<'_>, tensor: Option<&str>) -> Result<(Tensor, Range<u64>)> {
     let (metadata, data) = parse(source)?;
     let tensor = match tensor {
         Some(tensor) => tensor.to_owned(),
@@ -46,9 +57,8 @@ pub fn read<'a>(source: &'a Source<'_>, tensor: Option<&str>) -> Result<HostArra
     })?;
     // `parse` has compared the offsets with the length of the file.
     let (start, end) = info.data_offsets;
-    let bytes = source.bytes(data + start as u64..data + end as u64)?;
     let shape = info.shape.iter().map(|&extent| extent as u64).collect();
-    Ok(HostArray { tensor: Tensor { shape, dtype }, order: Order::RowMajor, bytes })
+    Ok((Tensor { shape, dtype }, data + start as u64..data + end as u64))
 }
 
 /// The header, and where the tensors begin. Its offsets have been checked against each other, by the parser, and

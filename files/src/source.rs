@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Read};
 use std::ops::Range;
 use std::path::Path;
 
@@ -10,6 +10,7 @@ use memmap2::Mmap;
 
 use super::damaged;
 use tilewright::error::{Error, Result};
+use tilewright::stage::ReadAt;
 
 /// Where the readers of this module get their bytes.
 ///
@@ -24,7 +25,7 @@ pub struct Source<'a> {
 
 #[derive(Debug)]
 enum Backing<'a> {
-    Slice(&'a [u8]),
+    Memory(Cow<'a, [u8]>),
     Map(Mmap),
     File(File, u64),
 }
@@ -45,7 +46,12 @@ impl<'a> Source<'a> {
 
     /// Bytes that are in memory already; `name` is what errors call them.
     pub fn from_slice(name: &str, bytes: &'a [u8]) -> Source<'a> {
-        Source { name: name.to_owned(), backing: Backing::Slice(bytes) }
+        Source { name: name.to_owned(), backing: Backing::Memory(Cow::Borrowed(bytes)) }
+    }
+
+    /// The same of bytes that it takes over.
+    pub fn from_vec(name: &str, bytes: Vec<u8>) -> Source<'static> {
+        Source { name: name.to_owned(), backing: Backing::Memory(Cow::Owned(bytes)) }
     }
 
     /// What errors call the file.
@@ -56,7 +62,7 @@ impl<'a> Source<'a> {
     /// Its length in bytes.
     pub fn len(&self) -> u64 {
         match &self.backing {
-            Backing::Slice(bytes) => bytes.len() as u64,
+            Backing::Memory(bytes) => bytes.len() as u64,
             Backing::Map(map) => map.len() as u64,
             Backing::File(_, len) => *len,
         }
@@ -78,30 +84,69 @@ impl<'a> Source<'a> {
         // In memory, offsets fit; in a file they are not used as sizes of memory.
         let inside = range.start as usize..range.end as usize;
         match &self.backing {
-            Backing::Slice(bytes) => Ok(Cow::Borrowed(&bytes[inside])),
+            Backing::Memory(bytes) => Ok(Cow::Borrowed(&bytes[inside])),
             Backing::Map(map) => Ok(Cow::Borrowed(&map[inside])),
             Backing::File(file, _) => self.read(file, range).map(Cow::Owned),
         }
     }
 
-    fn read(&self, mut file: &File, range: Range<u64>) -> Result<Vec<u8>> {
-        let doing = format!("cannot read bytes {range:?}");
-        let refused = |e| Error::io(&self.name, &doing, e);
+    fn read(&self, file: &File, range: Range<u64>) -> Result<Vec<u8>> {
         let len = range.end - range.start;
         let mut bytes = Vec::new();
         usize::try_from(len).ok().and_then(|n| bytes.try_reserve_exact(n).ok()).ok_or_else(|| {
             Error::file(&self.name, ErrorKind::OutOfMemory, format!("no memory for {len} bytes"))
         })?;
-        file.seek(SeekFrom::Start(range.start)).map_err(refused)?;
-        file.take(len).read_to_end(&mut bytes).map_err(refused)?;
-        if bytes.len() as u64 != len {
-            return Err(damaged(
-                &self.name,
-                format!("the file was cut short while it was read, in bytes {range:?}"),
-            ));
-        }
+        bytes.resize(len as usize, 0);
+        self.fill(file, range.start, &mut bytes)?;
         Ok(bytes)
     }
+
+    /// Fills `into` with the bytes of the file from `at` on.
+    fn fill(&self, file: &File, at: u64, into: &mut [u8]) -> Result<()> {
+        let mut done = 0;
+        while done < into.len() {
+            match read_some(file, at + done as u64, &mut into[done..]) {
+                Ok(0) => {
+                    let range = at..at + into.len() as u64;
+                    let what = format!("the file was cut short while it was read, in bytes {range:?}");
+                    return Err(damaged(&self.name, what));
+                }
+                Ok(n) => done += n,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => {
+                    let range = at..at + into.len() as u64;
+                    return Err(Error::io(&self.name, &format!("cannot read bytes {range:?}"), e));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ReadAt for Source<'_> {
+    fn size(&self) -> u64 {
+        self.len()
+    }
+
+    fn read_at(&self, at: u64, into: &mut [u8]) -> Result<()> {
+        match &self.backing {
+            Backing::File(file, _) => self.fill(file, at, into),
+            Backing::Memory(_) | Backing::Map(_) => {
+                into.copy_from_slice(&self.bytes(at..at.saturating_add(into.len() as u64))?);
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(unix)]
+fn read_some(file: &File, at: u64, into: &mut [u8]) -> std::io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, into, at)
+}
+
+#[cfg(windows)]
+fn read_some(file: &File, at: u64, into: &mut [u8]) -> std::io::Result<usize> {
+    std::os::windows::fs::FileExt::seek_read(file, into, at)
 }
 
 /// Opens a regular file, and says how long it is.
@@ -145,11 +190,15 @@ mod tests {
         let path = directory.path().join("in.bin");
         let bytes: Vec<u8> = (0..200).collect();
         fs::write(&path, &bytes).unwrap();
-        for source in [Source::open(&path).unwrap(), Source::from_slice("slice", &bytes)] {
+        let owned = Source::from_vec("owned", bytes.clone());
+        for source in [Source::open(&path).unwrap(), Source::from_slice("slice", &bytes), owned] {
             assert_eq!(source.len(), 200);
             for range in [0..200, 0..0, 200..200, 17..33] {
                 let wanted = &bytes[range.start as usize..range.end as usize];
-                assert_eq!(source.bytes(range).unwrap().as_ref(), wanted);
+                assert_eq!(source.bytes(range.clone()).unwrap().as_ref(), wanted);
+                let mut read = vec![0; wanted.len()];
+                source.read_at(range.start, &mut read).unwrap();
+                assert_eq!(read, wanted);
             }
             let beyond = Error::Length { what: "input file", given: 200, needed: 201 };
             assert_eq!(source.bytes(10..201).unwrap_err(), beyond);
@@ -191,5 +240,6 @@ mod tests {
         let source = Source::open(&path).unwrap();
         File::options().write(true).open(&path).unwrap().set_len(50).unwrap();
         assert!(matches!(source.bytes(0..100), Err(Error::Io { .. })));
+        assert!(matches!(source.read_at(40, &mut [0; 20]), Err(Error::Io { .. })));
     }
 }

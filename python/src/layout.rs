@@ -46,10 +46,13 @@ impl Layout {
 /// Reads a text; what of it was not understood becomes Python warnings, shown where the caller of so many frames is.
 pub(crate) fn read(py: Python<'_>, text: &str, frames: i32) -> PyResult<Descriptor> {
     let Parsed { descriptor, warnings } = parse(text).map_err(exception)?;
-    let category = py.get_type::<PyUserWarning>();
-    for warning in warnings {
-        let warning = std::ffi::CString::new(warning).unwrap_or_else(|_| c_str!("a key was ignored").into());
-        PyErr::warn(py, &category, &warning, frames)?;
-    }
+    warnings.iter().try_for_each(|warning| warn(py, warning, frames))?;
     Ok(descriptor)
+}
+
+/// A Python warning, shown where the caller of so many frames is.
+pub(crate) fn warn(py: Python<'_>, warning: &str, frames: i32) -> PyResult<()> {
+    let category = py.get_type::<PyUserWarning>();
+    let warning = std::ffi::CString::new(warning).unwrap_or_else(|_| c_str!("a key was ignored").into());
+    PyErr::warn(py, &category, &warning, frames)
 }

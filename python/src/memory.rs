@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_int, c_void};
-use std::mem::MaybeUninit;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
@@ -184,6 +184,49 @@ impl DerefMut for Lent {
         }
         // SAFETY: as in `Memory::destination`, which `lend` has asked; borrowed by nobody else.
         unsafe { std::slice::from_raw_parts_mut(self.at, self.len) }
+    }
+}
+
+/// Bytes that were made here and belong to Python now, as a writable buffer.
+#[pyclass(frozen, module = "tilewright._tilewright")]
+pub(crate) struct Bytes {
+    at: NonNull<u8>,
+    len: usize,
+    capacity: usize,
+}
+
+impl From<Vec<u8>> for Bytes {
+    fn from(bytes: Vec<u8>) -> Bytes {
+        let mut bytes = ManuallyDrop::new(bytes);
+        // The pointer of a vector is never null.
+        let at = NonNull::new(bytes.as_mut_ptr()).unwrap_or(NonNull::dangling());
+        Bytes { at, len: bytes.len(), capacity: bytes.capacity() }
+    }
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        // SAFETY: the parts of the vector of `from`; buffers keep the object, so that none is left.
+        drop(unsafe { Vec::from_raw_parts(self.at.as_ptr(), self.len, self.capacity) });
+    }
+}
+
+// SAFETY: bytes may be used from any thread, and nothing here reads or writes them.
+unsafe impl Send for Bytes {}
+// SAFETY: as above.
+unsafe impl Sync for Bytes {}
+
+#[pymethods]
+impl Bytes {
+    /// # Safety
+    /// As the buffer protocol: `view` is NULL, or a struct to be filled.
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        let Bytes { at, len, .. } = slf.get();
+        // SAFETY: `view` is the caller's; the memory lives as long as the object, which the view will keep.
+        let status = unsafe {
+            ffi::PyBuffer_FillInfo(view, slf.as_ptr(), at.as_ptr().cast(), *len as ffi::Py_ssize_t, 0, flags)
+        };
+        if status == 0 { Ok(()) } else { Err(PyErr::fetch(slf.py())) }
     }
 }
 

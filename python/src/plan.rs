@@ -34,7 +34,7 @@ type Place = (u64, u64, u32, Option<u64>);
 type Owned = (&'static str, Vec<Vec<u64>>);
 
 /// A host array as its shape, element type, strides in elements (none: row-major), and first element.
-type HostArray = (Vec<u64>, &'static str, Option<Vec<i64>>, i64);
+pub(crate) type HostArray = (Vec<u64>, &'static str, Option<Vec<i64>>, i64);
 
 /// A conversion of tensors of one shape and type between two layouts.
 #[pyclass(frozen, module = "tilewright._tilewright")]
@@ -84,28 +84,14 @@ impl Plan {
         // Warnings show who called the function of the Python half that had this plan cached.
         let source = source.map(|text| read(py, text, 3)).transpose()?;
         let to = to.map(|text| read(py, text, 3)).transpose()?;
-        let options = Options::default()
-            .with_rounding(match rounding {
-                "host" => Rounding::Host,
-                "device" => Rounding::Device,
-                "device-op" => Rounding::DeviceOp,
-                "truncate" => Rounding::Truncate,
-                _ => return Err(value("rounding", rounding, "host, device, device-op or truncate")),
-            })
-            .with_search(search)
-            .with_compat_unpack(match compat_unpack {
-                "exact" => Decoding::Exact,
-                "host" => Decoding::Host,
-                "device" => Decoding::Device,
-                _ => return Err(value("compat_unpack", compat_unpack, "False, True, host or device")),
-            })
-            .with_sen169(match codec {
-                "nearest" => Sen169::Nearest,
-                "deeptools" => Sen169::Deeptools,
-                _ => return Err(value("codec", codec, "nearest or deeptools")),
-            })
-            .with_saturate(saturate);
-        let tensor = tensor(shape, dtype, source.as_ref(), to.as_ref())?;
+        let decoding = match compat_unpack {
+            "exact" => Decoding::Exact,
+            "host" => Decoding::Host,
+            "device" => Decoding::Device,
+            _ => return Err(value("compat_unpack", compat_unpack, "False, True, host or device")),
+        };
+        let options = options(rounding, search, codec, saturate)?.with_compat_unpack(decoding);
+        let tensor = tensor(shape, dtype, source.as_ref(), to.as_ref().filter(|_| mesh.is_none()))?;
         let mesh: Option<Mapper> = mesh.map(str::parse).transpose().map_err(exception)?;
         let device: Option<Device> = device.map(str::parse).transpose().map_err(exception)?;
         py.detach(|| Plan::compile(tensor, source, to, mesh, device, pad_value, options)).map_err(exception)
@@ -332,18 +318,32 @@ impl Plan {
     }
 }
 
-/// The tensor: as given, or as a host array on either side says.
+/// The choices of numbers by their names.
+pub(crate) fn options(rounding: &str, search: bool, codec: &str, saturate: bool) -> PyResult<Options> {
+    let rounding = match rounding {
+        "host" => Rounding::Host,
+        "device" => Rounding::Device,
+        "device-op" => Rounding::DeviceOp,
+        "truncate" => Rounding::Truncate,
+        _ => return Err(value("rounding", rounding, "host, device, device-op or truncate")),
+    };
+    let codec = match codec {
+        "nearest" => Sen169::Nearest,
+        "deeptools" => Sen169::Deeptools,
+        _ => return Err(value("codec", codec, "nearest or deeptools")),
+    };
+    let options = Options::default().with_rounding(rounding).with_search(search);
+    Ok(options.with_sen169(codec).with_saturate(saturate))
+}
+
+/// The tensor: as given; what is not, is what the text of the source says of it, or that of the result where there is no
+/// mesh.
 fn tensor(
     shape: Option<Vec<u64>>,
     dtype: Option<&str>,
     source: Option<&Descriptor>,
     to: Option<&Descriptor>,
 ) -> PyResult<Tensor> {
-    let host = [source, to].into_iter().flatten().find_map(|d| match d {
-        Descriptor::Memref(memref) => Some(memref),
-        _ => None,
-    });
-    let unknown = |what| value(what, "none", "one, unless a layout is a memref, which says it");
     let dtype = match dtype {
         Some(name) => Some(DType::from_name(name).ok_or_else(|| {
             let names: Vec<&str> = DType::all().map(DType::name).collect();
@@ -351,10 +351,13 @@ fn tensor(
         })?),
         None => None,
     };
-    Ok(Tensor {
-        shape: shape.or(host.map(|m| m.shape.clone())).ok_or_else(|| unknown("shape"))?,
-        dtype: dtype.or(host.map(|m| m.dtype)).ok_or_else(|| unknown("dtype"))?,
-    })
+    if let (Some(shape), Some(dtype)) = (&shape, dtype) {
+        return Ok(Tensor { shape: shape.clone(), dtype });
+    }
+    let said = [source, to].into_iter().flatten().find_map(Descriptor::tensor);
+    let missing = if shape.is_none() { "shape" } else { "dtype" };
+    let said = said.ok_or_else(|| value(missing, "none", "one, unless the text of a layout says it"))?;
+    Ok(Tensor { shape: shape.unwrap_or(said.shape), dtype: dtype.unwrap_or(said.dtype) })
 }
 
 /// A dense host array.
@@ -363,7 +366,7 @@ fn dense(tensor: &Tensor) -> Descriptor {
 }
 
 /// The destination as numpy would describe it, if it is host arrays.
-fn host_array(to: &Descriptor, mesh: bool, layout: &tilewright::Layout) -> Option<HostArray> {
+pub(crate) fn host_array(to: &Descriptor, mesh: bool, layout: &tilewright::Layout) -> Option<HostArray> {
     let (Descriptor::Memref(memref), Format::Plain(dtype)) = (to, layout.format()) else { return None };
     let (mut shape, strides) = (memref.shape.clone(), memref.strides.clone());
     if mesh {

@@ -213,3 +213,33 @@ def test_command_line(tmp_path):
 def test_torch_is_not_imported():
     code = "import sys, tilewright; sys.exit(any(m in sys.modules for m in ('torch', 'jax', 'ml_dtypes')))"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
+METAL = (
+    "tensor<53x63xf32, #ttcore.metal_layout<(d0, d1) -> (d0, d1), undef, <3x2>, "
+    "memref<1x1x!ttcore.tile<32 x 32, f32>, #l1>>>"
+)
+
+
+def test_shape_and_dtype_are_what_a_text_says():
+    x = np.arange(53 * 63, dtype="f4").reshape(53, 63)
+    packed = tilewright.convert(x, METAL)
+    for source, to, options in [
+        (None, METAL, {}),
+        (None, METAL, {"shape": (53, 63)}),
+        (METAL, None, {}),
+        (METAL, None, {"dtype": "f32"}),
+        (METAL, "memref<53x63xf32>", {}),
+    ]:
+        plan = tilewright.compile(source, to, **options)
+        assert (plan.shape, plan.dtype) == ((53, 63), "f32")
+        given, made = (x, packed) if source is None else (packed, x)
+        np.testing.assert_array_equal(plan(given), made)
+    for source, to, options, match in [
+        (None, "ttnn(dtype=bfloat16, layout=TILE)", {}, "shape"),
+        (None, "ttnn(dtype=bfloat16, layout=TILE)", {"shape": (53, 63)}, "dtype"),
+        # On a mesh the text is of what one device gets.
+        (None, METAL, {"mesh": "ReplicateTensorToMesh(mesh_shape=(1, 2))"}, "shape"),
+    ]:
+        with pytest.raises(tilewright.Error, match=match):
+            tilewright.compile(source, to, **options)

@@ -59,3 +59,19 @@ def test_refused_tensors():
     for tensor in (torch.ones(3, device="meta"), torch.eye(3).to_sparse()):
         with pytest.raises((RuntimeError, BufferError)):
             tilewright.convert(tensor, None)
+
+
+def test_the_hook_takes_tensors():
+    rules = '[[rule]]\nname = "*"\nlayout = "ttnn(dtype=bfloat8_b, layout=TILE)"\n[[rule]]\nname = "t"\ntranspose = true\n'
+    rules += 'layout = "SpyreTensorLayout(({dims}), torch.float16)"\n'
+    hook = tilewright.transfer_hook(rules, lambda tensor, name, device: (tensor, name, device))
+    x = torch.arange(2400, dtype=torch.float32).reshape(40, 60)
+    for name, given, layout in [
+        ("w", x.bfloat16(), "ttnn(dtype=bfloat8_b, layout=TILE)"),
+        ("t", x.half(), "SpyreTensorLayout((60, 40), torch.float16)"),
+    ]:
+        tensor, *rest = hook(given, name, torch.device("cpu"))
+        wanted = tilewright.convert(given.T if name == "t" else given, layout)
+        np.testing.assert_array_equal(tensor.data, wanted)
+        assert rest == [name, torch.device("cpu")]
+        assert tensor.shape == ((60, 40) if name == "t" else (40, 60))

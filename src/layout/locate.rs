@@ -37,15 +37,15 @@ pub enum Owner {
 
 /// One digit of an address.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Digit {
+pub(crate) struct Digit {
     /// The axis that it belongs to; none for replicas.
-    pub(super) axis: Option<usize>,
+    pub(crate) axis: Option<usize>,
     /// How many values it has.
-    pub(super) n: u64,
+    pub(crate) n: u64,
     /// How far each value lies from the one before.
-    pub(super) step: Addr,
+    pub(crate) step: Addr,
     /// How many cells of the axis each value is.
-    pub(super) weight: u64,
+    pub(crate) weight: u64,
 }
 
 impl Layout {
@@ -141,7 +141,7 @@ impl Layout {
     }
 
     /// Every digit of every axis, and the replicas.
-    pub(super) fn digits(&self) -> impl Iterator<Item = Digit> {
+    pub(crate) fn digits(&self) -> impl Iterator<Item = Digit> {
         let axes = self.axes.iter().enumerate().flat_map(|(i, axis)| {
             let mut weight = axis.extent();
             axis.cells.iter().map(move |level| {
@@ -153,7 +153,7 @@ impl Layout {
     }
 
     /// The cells of the element at a slot (row-major) of the tile at `cells`.
-    fn inside(&self, cells: &[i64], mut slot: i64) -> Vec<i64> {
+    pub(crate) fn inside(&self, cells: &[i64], mut slot: i64) -> Vec<i64> {
         let mut cells = cells.to_vec();
         let mut levels: Vec<_> = self.digits().filter(|d| d.step[2] > 0).collect();
         levels.sort_by_key(|d| std::cmp::Reverse(d.step[2]));

@@ -9,10 +9,11 @@
 //!   cell to coordinate.
 //! - `distribution`: where units lie.
 //! - `affine`: affine expressions, as descriptors state them.
-//! - `padding`, `locate` and `content`: what a [`Layout`] answers besides.
+//! - `padding`, `locate`, `content` and `cells`: what a [`Layout`] answers besides.
 
 pub mod affine;
 pub(crate) mod axis;
+mod cells;
 mod content;
 #[cfg(test)]
 pub(crate) mod coverage;
@@ -32,6 +33,7 @@ use axis::{Addr, Axis, Level};
 use index::{ravel, unravel};
 use piecewise::add;
 
+pub use cells::{Cells, Pages};
 pub use content::Content;
 pub(crate) use distribution::{RoundRobin, Space};
 pub use locate::{Owner, Place};

@@ -9,6 +9,7 @@ mod elements;
 mod execute;
 mod interpret;
 mod pack;
+mod partial;
 mod reads;
 mod reference;
 mod task;
@@ -18,6 +19,7 @@ mod zeroed;
 #[cfg(feature = "huge-pages")]
 pub use buffer::AlignedBuffer;
 pub use interpret::{Interpreted, interpret};
+pub use partial::Reference;
 pub use reference::reference;
 pub use threads::{Executor, Inline};
 #[cfg(feature = "rayon")]

@@ -76,7 +76,7 @@ pub fn reference(src: &Layout, dst: &Layout, options: &Options, source: &[u8]) -
 }
 
 /// The bits of one element of the source.
-fn element(side: &Endpoint, source: &[u8], at: usize, slot: usize) -> u64 {
+pub(super) fn element(side: &Endpoint, source: &[u8], at: usize, slot: usize) -> u64 {
     match side.codec {
         Some(codec) => {
             let (row, col) = (slot / codec.tile().cols(), slot % codec.tile().cols());

@@ -71,7 +71,7 @@ impl Fetcher {
                 return Err(Error::Length { what: "destination", given, needed });
             }
         }
-        let schedule = Schedule::new(transfers, settings.read_bytes, settings.read_bytes)?;
+        let schedule = Schedule::new(transfers, settings.read_bytes, settings.read_bytes, settings.reread)?;
         let window_bytes = reserve(&mut self.windows, &schedule, settings, self.allocator.as_mut())?;
         let mut report = Report { window_bytes, ..Report::default() };
         let progress = Progress::default();

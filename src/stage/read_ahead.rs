@@ -161,6 +161,11 @@ fn read_all(
         let Ok(mut shared) = empty.recv() else { return };
         let Source::Ranges { reader, .. } = transfers[read.transfer].source else { return };
         let started = clock.now();
+        if let Some(next) = reads.get(i + 1)
+            && let Source::Ranges { reader, .. } = transfers[next.transfer].source
+        {
+            reader.will_read(next.range.start + next.copied..next.range.end);
+        }
         let outcome = match Arc::get_mut(&mut shared) {
             Some(window) => {
                 (window.read, window.begin, window.len) = (i, read.range.start, read.len());

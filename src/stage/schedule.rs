@@ -63,14 +63,20 @@ pub(super) struct Schedule {
 
 impl Schedule {
     /// Cuts transfers into pieces for slots of so many bytes, and joins what they read to windows of about `read_bytes`.
-    pub(super) fn new(transfers: &[Transfer<'_>], slot_bytes: usize, read_bytes: usize) -> Result<Schedule> {
+    /// See [`super::Settings::reread`] for the last one.
+    pub(super) fn new(
+        transfers: &[Transfer<'_>],
+        slot_bytes: usize,
+        read_bytes: usize,
+        reread: bool,
+    ) -> Result<Schedule> {
         transfers.iter().try_for_each(check_source)?;
         let (mut pieces, slots) = cut(transfers, slot_bytes)?;
         let mut reads = Vec::new();
         for of_one in pieces.chunk_by_mut(|a, b| a.piece.transfer == b.piece.transfer) {
             let transfer = &transfers[of_one[0].piece.transfer];
             if let Source::Ranges { reader, begin } = transfer.source {
-                let windows = windows(transfer.plan, of_one)?;
+                let windows = windows(transfer.plan, of_one, reread)?;
                 for (scheduled, window) in of_one.iter_mut().zip(windows) {
                     if let Some((lo, hi)) = window {
                         let which = scheduled.piece.transfer;
@@ -156,11 +162,14 @@ fn cut(transfers: &[Transfer<'_>], slot_bytes: usize) -> Result<(Vec<Scheduled>,
 
 /// What the window of each piece of one transfer holds, in bytes of its source: from the first byte that it or a later
 /// piece reads to the last that it or an earlier one reads. So windows only move forward, and no byte is read twice.
-/// None for pieces that read nothing.
-fn windows(plan: &Plan, pieces: &[Scheduled]) -> Result<Vec<Option<(usize, usize)>>> {
+/// With `reread` only what the piece itself reads. None for pieces that read nothing.
+fn windows(plan: &Plan, pieces: &[Scheduled], reread: bool) -> Result<Vec<Option<(usize, usize)>>> {
     let window = |scheduled: &Scheduled| plan.source_window(scheduled.piece.destination.clone());
     let bounds: Vec<Range<usize>> = pieces.iter().map(window).collect::<Result<_>>()?;
     let mut all: Vec<_> = bounds.iter().map(|b| (!b.is_empty()).then_some((b.start, b.end))).collect();
+    if reread {
+        return Ok(all);
+    }
     all.iter_mut().flatten().fold(0, |end, window| {
         window.1 = window.1.max(end);
         window.1

@@ -44,6 +44,10 @@ pub struct Settings<'a> {
     /// Bytes of a window of the source, of which there are two; 32 MiB by default. A window is larger where a single
     /// chunk is made of more: it then holds what all chunks up to the farthest one need, at worst the whole tensor.
     pub read_bytes: usize,
+    /// Whether bytes may be read more than once, back and forth, so that a window holds what its chunks are made of and no
+    /// more. It saves memory where chunks that follow one another are made of bytes that do not, as the shards of a grid
+    /// that cuts rows are. Off by default: sources are read once, from front to back.
+    pub reread: bool,
     /// The most bytes that both windows may take; no limit by default. More is an error before anything is read.
     pub window_limit: usize,
     /// How long to wait for the sink to give back one slot; 2 minutes by default.
@@ -64,6 +68,7 @@ impl Default for Settings<'_> {
             executor,
             readers: &Inline,
             read_bytes: 32 << 20,
+            reread: false,
             window_limit: usize::MAX,
             wait_limit: Duration::from_secs(120),
             cancel: None,
@@ -88,6 +93,7 @@ impl fmt::Debug for Settings<'_> {
             .field("threads", &self.executor.threads())
             .field("readers", &self.readers.threads())
             .field("read_bytes", &self.read_bytes)
+            .field("reread", &self.reread)
             .field("window_limit", &self.window_limit)
             .field("wait_limit", &self.wait_limit)
             .field("cancel", &self.cancel)

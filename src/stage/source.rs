@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
 
 use crate::error::{Error, Result};
@@ -15,6 +16,10 @@ pub trait ReadAt: Sync {
     fn alignment(&self) -> usize {
         1
     }
+
+    /// Says that a range will be read soon, so that the system can fetch it while others are read. By default nothing
+    /// is done with it.
+    fn will_read(&self, _range: Range<u64>) {}
 
     /// Fills `into` with the bytes from `at` on. Where [`ReadAt::alignment`] is more than 1 the last read may ask for
     /// bytes behind the end, which are left as they are.
@@ -139,4 +144,10 @@ fn read_some(file: &File, at: u64, into: &mut [u8]) -> std::io::Result<usize> {
 #[cfg(windows)]
 fn read_some(file: &File, at: u64, into: &mut [u8]) -> std::io::Result<usize> {
     std::os::windows::fs::FileExt::seek_read(file, into, at)
+}
+
+/// Here no file can be opened, so that none can be read.
+#[cfg(not(any(unix, windows)))]
+fn read_some(_: &File, _: u64, _: &mut [u8]) -> std::io::Result<usize> {
+    Err(std::io::ErrorKind::Unsupported.into())
 }

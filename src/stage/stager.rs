@@ -70,7 +70,8 @@ impl Stager {
     }
 
     /// Bytes that each of the two windows would take in a run of these transfers through slots of `slot_bytes`, with
-    /// [`Settings::read_bytes`] of `read_bytes`: what a run adds to the memory of its slots.
+    /// [`Settings::read_bytes`] of `read_bytes` and without [`Settings::reread`]: what a run adds to the memory of its
+    /// slots.
     ///
     /// # Errors
     /// As [`Stager::run`] before anything is submitted.
@@ -79,7 +80,19 @@ impl Stager {
         slot_bytes: usize,
         read_bytes: usize,
     ) -> Result<[usize; 2]> {
-        Ok(Schedule::new(transfers, slot_bytes, read_bytes)?.window_bytes())
+        Ok(Schedule::new(transfers, slot_bytes, read_bytes, false)?.window_bytes())
+    }
+
+    /// [`Stager::window_bytes`] of a run with [`Settings::reread`].
+    ///
+    /// # Errors
+    /// As [`Stager::run`] before anything is submitted.
+    pub fn reread_window_bytes(
+        transfers: &[Transfer<'_>],
+        slot_bytes: usize,
+        read_bytes: usize,
+    ) -> Result<[usize; 2]> {
+        Ok(Schedule::new(transfers, slot_bytes, read_bytes, true)?.window_bytes())
     }
 
     /// Slots that are not with a sink: all, but for those that a sink has not given back after a run that failed. They
@@ -110,7 +123,7 @@ impl Stager {
     ) -> Result<Report> {
         let started = settings.clock.now();
         self.report = Report::default();
-        let schedule = Schedule::new(transfers, self.slot_bytes, settings.read_bytes)?;
+        let schedule = Schedule::new(transfers, self.slot_bytes, settings.read_bytes, settings.reread)?;
         self.report.window_bytes = reserve(&mut self.windows, &schedule, settings, &mut Heap)?;
         let progress = Progress::default();
         let mut windows = std::mem::take(&mut self.windows);

@@ -119,7 +119,15 @@ impl<'a> Cursor<'a> {
 
     /// Reads `punctuation`; `place` ends the message, as in "expected `,` after the grid".
     pub(super) fn expect(&mut self, punctuation: &str, place: &str) -> Result<()> {
-        if self.eat(punctuation) { Ok(()) } else { Err(self.expected(&format!("`{punctuation}` {place}"))) }
+        if self.eat(punctuation) {
+            return Ok(());
+        }
+        // Where a comma stands that may not, it is not what is missing.
+        let place = match self.peek() {
+            Some(',') => place.strip_prefix("or `,` ").unwrap_or(place),
+            _ => place,
+        };
+        Err(self.expected(&format!("`{punctuation}` {place}")))
     }
 
     /// The run of letters, digits and underscores that comes next; empty if there is none.

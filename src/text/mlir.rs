@@ -48,10 +48,23 @@ pub struct Use {
     pub column: u64,
 }
 
+/// A type or a definition that does not end, of which nothing is known but where it begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Torn {
+    /// Its first characters.
+    pub text: String,
+    /// The line in which it begins, from 1.
+    pub line: u64,
+    /// The byte in that line, from 1.
+    pub column: u64,
+}
+
 /// What [`read`] found.
 #[derive(Debug, Clone, Default)]
 pub struct Module {
     uses: Vec<Use>,
+    torn: Vec<Torn>,
     definitions: HashMap<String, Definition>,
 }
 
@@ -68,6 +81,12 @@ impl Module {
     /// The distinct types that have a layout, in the order of their first uses.
     pub fn uses(&self) -> &[Use] {
         &self.uses
+    }
+
+    /// The types and definitions that do not end, in the order of their places. What follows one is looked through from
+    /// the next `%`, which no type has, or from the next part of the file.
+    pub fn torn(&self) -> &[Torn] {
+        &self.torn
     }
 
     /// What `#name` or `!name` stands for, other aliases replaced.
@@ -99,8 +118,9 @@ impl Module {
 /// definitions and the distinct types.
 ///
 /// # Errors
-/// [`Error::Io`] without a path where reading fails; [`Error::Value`] with line and column for a type that does not
-/// end; [`Error::TooComplex`] for a type of more than 2^20 bytes and for more than 2^28 bytes of definitions and types.
+/// [`Error::Io`] without a path where reading fails; [`Error::TooComplex`] for more than 2^28 bytes of definitions and
+/// types, and for definitions that make a type of more than 2^20. A type that does not end within as many is
+/// [torn](Module::torn), and no error.
 pub fn read(mut file: impl BufRead) -> Result<Module> {
     let mut scanner = Scanner::default();
     loop {
@@ -215,6 +235,10 @@ impl Scanner {
         let separator = self.separator && *at >= SEPARATOR.len();
         self.comment = None;
         if separator {
+            // No type goes on in another part of the file.
+            if self.is_open() {
+                self.tear()?;
+            }
             self.end_part()?;
         }
         if self.state == State::Text { self.in_text(byte) } else { self.in_brackets(byte) }
@@ -238,11 +262,7 @@ impl Scanner {
             return Ok(());
         }
         if self.captured.len() == MAX_TYPE {
-            let At { line, column } = self.captured_at;
-            return Err(Error::TooComplex {
-                what: format!("the type at line {line}, column {column},"),
-                cap: MAX_TYPE,
-            });
+            return self.tear();
         }
         // Blanks of any length are one.
         let blank = byte.is_ascii_whitespace();
@@ -325,7 +345,28 @@ impl Scanner {
         Ok(())
     }
 
+    /// Whether brackets of a type or a definition are open.
+    fn is_open(&self) -> bool {
+        matches!(self.state, State::Type(_) | State::Definition { depth: 1.., .. })
+    }
+
+    /// Gives up a type or a definition whose end is missing, and goes on as behind it.
+    fn tear(&mut self) -> Result<()> {
+        let text: String = String::from_utf8_lossy(&self.captured).chars().take(40).collect();
+        self.keep(size_of::<Torn>() + text.len())?;
+        let At { line, column } = self.captured_at;
+        self.module.torn.push(Torn { text, line, column });
+        (self.state, self.string, self.escaped) = (State::Text, false, false);
+        self.captured.clear();
+        Ok(())
+    }
+
     fn in_brackets(&mut self, byte: u8) -> Result<()> {
+        // Values are in no type: an operation has begun.
+        if byte == b'%' && self.is_open() {
+            self.tear()?;
+            return self.in_text(byte);
+        }
         let close = match byte {
             b'"' => {
                 self.string = true;
@@ -449,19 +490,10 @@ impl Scanner {
         if self.state == State::Text {
             self.end_word(b' ')?;
         }
-        match &self.state {
-            State::Definition { depth: 0, .. } => self.end_brackets()?,
-            State::Type(_) | State::Definition { .. } => {
-                let At { line, column } = self.captured_at;
-                let begin: String = String::from_utf8_lossy(&self.captured).chars().take(40).collect();
-                let what = format!("the type at line {line}, column {column}");
-                return Err(Error::value(
-                    what,
-                    format!("{} and the end of the file", quote(&begin)),
-                    "its last `>`",
-                ));
-            }
-            _ => {}
+        if self.is_open() {
+            self.tear()?;
+        } else if matches!(self.state, State::Definition { .. }) {
+            self.end_brackets()?;
         }
         self.end_part()?;
         Ok(self.module)
@@ -551,9 +583,20 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_end_or_grows_is_refused() {
-        let open = read("a\n  tensor<2xf32, #x".as_bytes()).unwrap_err().to_string();
-        assert!(open.contains("line 2, column 3"), "{open}");
+    fn what_does_not_end_is_skipped_and_named() {
+        let file = "a\n  tensor<2xf32, #x\n  %1 = f : memref<1xf32, #l1>\n#a = <#b\n// -----\nmemref<2xf32, #l1>\n\
+                    b memref<3xf32, \"#";
+        assert_eq!(texts(file), [("memref<1xf32, #l1>".to_owned(), 1), ("memref<2xf32, #l1>".to_owned(), 1)]);
+        let torn: Vec<(u64, u64)> =
+            read(file.as_bytes()).unwrap().torn().iter().map(|t| (t.line, t.column)).collect();
+        assert_eq!(torn, [(2, 3), (4, 1), (7, 3)]);
+        let endless = format!("tensor<{}\nmemref<2xf32, #l1>", "#x ".repeat(MAX_TYPE));
+        let module = read(endless.as_bytes()).unwrap();
+        assert_eq!((module.torn().len(), module.uses().len()), (1, 1));
+    }
+
+    #[test]
+    fn what_grows_is_refused() {
         let circle = read("#a = #b\n#b = #a\nmemref<2xf32, #a>".as_bytes()).unwrap_err();
         assert!(matches!(circle, Error::TooComplex { .. }), "{circle}");
         let bombs: String = (1..30).map(|i| format!("#a{i} = <#a{0}, #a{0}>\n", i - 1)).collect();

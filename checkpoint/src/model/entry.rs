@@ -1,6 +1,7 @@
 //! One tensor of a checkpoint: its name and shape, how it is encoded, and where its bytes lie.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use tilewright::DType;
@@ -20,6 +21,13 @@ pub struct Extent {
     pub start: u64,
     /// How many bytes.
     pub bytes: u64,
+}
+
+impl Extent {
+    /// Says that some of the bytes, counted from the first, will be read soon.
+    pub fn will_read(&self, range: Range<u64>) {
+        self.file.will_read(self.start.saturating_add(range.start)..self.start.saturating_add(range.end));
+    }
 }
 
 /// How the elements of a tensor are stored.

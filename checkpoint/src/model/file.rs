@@ -1,10 +1,17 @@
 //! One file of a model, read at any place by any thread.
 
 use std::fs::{self, File};
+#[cfg(target_os = "linux")]
+use std::num::NonZeroU64;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use tilewright::{Error, Result};
+
+/// Linux reads 128 KiB ahead unless told otherwise.
+#[cfg(target_os = "linux")]
+const AHEAD: u64 = 128 << 10;
 
 /// An open file, and what it was like when it was opened.
 #[derive(Debug)]
@@ -63,6 +70,18 @@ impl ModelFile {
         read.map_err(|e| {
             Error::io(self.path.display(), &format!("cannot read {} bytes at {at}", out.len()), e)
         })
+    }
+
+    /// Says that a range will be read soon: the system begins to fetch it, if it can, while something else goes on.
+    pub fn will_read(&self, range: Range<u64>) {
+        // Systems fetch no more at a time than they read ahead, whatever the length that they are told.
+        #[cfg(target_os = "linux")]
+        for at in range.step_by(AHEAD as usize) {
+            // It is only advice.
+            let _ = rustix::fs::fadvise(&self.file, at, NonZeroU64::new(AHEAD), rustix::fs::Advice::WillNeed);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = range;
     }
 
     /// An error if the file is no longer what was opened: another length or another time of writing.

@@ -2,7 +2,19 @@ from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, TypedDict, final, type_check_only
 
-__all__ = ["Error", "Layout", "Plan", "TensorBin", "__version__", "describe", "main", "stage"]
+__all__ = [
+    "Error",
+    "Layout",
+    "Plan",
+    "Rules",
+    "Stream",
+    "TensorBin",
+    "__version__",
+    "describe",
+    "main",
+    "pack",
+    "stage",
+]
 
 __version__: str
 
@@ -107,6 +119,63 @@ class TensorBin:
     @property
     def info(self) -> FileInfo: ...
 
+@final
+class Rules:
+    def __new__(cls, text: str) -> Rules: ...
+    def check_single(self) -> None: ...
+    def of(self, name: str, shape: Sequence[int], dtype: str) -> tuple[str, str | None, bool] | None: ...
+
+@final
+@type_check_only
+class Bytes:
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@final
+class Stream:
+    def __new__(
+        cls,
+        model: str | PathLike[str],
+        rules: Rules,
+        memory: int,
+        devices: tuple[int, int] | None,
+        numbers: tuple[str, bool, str, bool],
+        threads: int,
+    ) -> Stream: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Stream: ...
+    def __next__(
+        self,
+    ) -> tuple[
+        str,
+        str,
+        str | None,
+        list[int],
+        str,
+        tuple[int, int],
+        tuple[list[int], str, list[int] | None, int] | None,
+        Bytes,
+    ]: ...
+    def close(self) -> None: ...
+
+def pack(
+    model: str | PathLike[str],
+    rules: Rules,
+    out: str | PathLike[str] | None,
+    max_memory: int,
+    resume: bool,
+    share: tuple[int, int] | None,
+    devices: tuple[int, int] | None,
+    numbers: tuple[str, bool, str, bool],
+    threads: int,
+    progress: Callable[[int, int, str | None], object] | None,
+) -> tuple[
+    int,
+    int,
+    int,
+    int,
+    float,
+    list[tuple[str, str, str, str, str | None, list[int], str, int, int]],
+]: ...
 def describe(x: Any) -> tuple[list[int], str | None]: ...
 def main(arguments: Sequence[str]) -> int: ...
 

@@ -1,0 +1,98 @@
+//! How large slots and windows may be, and which jobs go through them together.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use tilewright::stage::{Source, Stager, Transfer};
+use tilewright::{Error, Result};
+
+use super::elements::Elements;
+use crate::job::{Conversion, Job};
+
+/// Slots of the ring: one is filled while another is written, and the third evens out what takes longer now and then.
+pub(crate) const SLOTS: usize = 3;
+
+/// The largest slots and windows, in bytes: larger ones are no faster.
+const LARGE: usize = 32 << 20;
+
+/// The smallest slots, in bytes. Below some tiles of output, each chunk costs more than what is in it.
+const SMALL: usize = 64 << 10;
+
+/// Bytes of memory beside slots and windows: the codes of a piece, and buffers of files.
+const SCRATCH: u64 = 2 << 20;
+
+/// Sizes within a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ring {
+    pub(crate) slot_bytes: usize,
+    pub(crate) read_bytes: usize,
+    /// The most bytes that both windows may take.
+    pub(crate) window_limit: u64,
+}
+
+impl Ring {
+    /// The largest slots with which every job fits into `memory` bytes.
+    pub(crate) fn fitting(jobs: &[Job], memory: u64) -> Result<Ring> {
+        let mut of_each: HashMap<*const Conversion, &Job> = HashMap::new();
+        for job in jobs {
+            of_each.entry(Arc::as_ptr(&job.conversion)).or_insert(job);
+        }
+        let mut slot_bytes = usize::try_from(memory / 8).unwrap_or(usize::MAX).min(LARGE) & !4095;
+        let mut least: Option<(u64, String)> = None;
+        while slot_bytes >= SMALL {
+            let slots = SLOTS as u64 * (slot_bytes as u64 + 4096) + SCRATCH;
+            let window_limit = memory.saturating_sub(slots);
+            let read_bytes = usize::try_from(window_limit / 2).unwrap_or(usize::MAX).min(LARGE) & !4095;
+            let ring = Ring { slot_bytes, read_bytes: read_bytes.max(4096), window_limit };
+            let mut worst = (0, "");
+            for job in of_each.values() {
+                worst = worst.max((
+                    ring.window_bytes(&Elements::new(Arc::clone(&job.array), None)?, &job.conversion)?,
+                    &job.name,
+                ));
+            }
+            if worst.0 <= window_limit && window_limit >= 2 * 4096 {
+                return Ok(ring);
+            }
+            let needed = slots + worst.0.max(2 * 4096);
+            if least.as_ref().is_none_or(|least| needed < least.0) {
+                least = Some((needed, worst.1.to_owned()));
+            }
+            slot_bytes = (slot_bytes / 2) & !4095;
+        }
+        let smallest = SLOTS as u64 * (SMALL as u64 + 4096) + SCRATCH + 2 * 4096;
+        let (needed, name) = least.unwrap_or((smallest.max(8 * SMALL as u64), String::new()));
+        let what = if name.is_empty() { "memory".to_owned() } else { format!("memory for `{name}`") };
+        Err(Error::value(what, format!("{memory} bytes"), format!("{needed} bytes")))
+    }
+
+    /// Bytes of windows that one job alone needs. One whose smallest chunk is more than a slot needs more than there is.
+    fn window_bytes(&self, elements: &Elements, conversion: &Conversion) -> Result<u64> {
+        let align = conversion.plan.chunk_alignment();
+        if align > self.slot_bytes {
+            return Ok((SLOTS * align) as u64);
+        }
+        let source = Source::Ranges { reader: elements, begin: 0 };
+        let transfer = Transfer { plan: &conversion.plan, source };
+        let [a, b] = Stager::window_bytes(&[transfer], self.slot_bytes, self.read_bytes)?;
+        Ok(a as u64 + b as u64)
+    }
+
+    /// Runs of jobs that go through the ring together, in order: as many as windows have room for. What needs large
+    /// windows may have to go alone, as windows of jobs that follow one another are there at the same time.
+    pub(crate) fn batches(&self, transfers: &[Transfer<'_>]) -> Result<Vec<Range<usize>>> {
+        let (mut batches, mut left) = (Vec::new(), Vec::new());
+        left.push(0..transfers.len());
+        while let Some(batch) = left.pop() {
+            let [a, b] = Stager::window_bytes(&transfers[batch.clone()], self.slot_bytes, self.read_bytes)?;
+            if batch.len() <= 1 || a as u64 + b as u64 <= self.window_limit {
+                batches.push(batch);
+                continue;
+            }
+            let middle = batch.start + batch.len() / 2;
+            left.extend([middle..batch.end, batch.start..middle]);
+        }
+        Ok(batches)
+    }
+}
