@@ -92,8 +92,10 @@ proptest! {
     #![proptest_config(cases(80))]
 
     #[test]
-    fn strided_to_strided((shape, strides, offset) in strided(), size in 0..4_usize, flip in any::<u8>()) {
-        let dtype = [DType::U8, DType::U16, DType::F32, DType::F64][size];
+    fn strided_to_strided((shape, strides, offset) in strided(), size in 0..7_usize, into in 0..8_usize, flip in any::<u8>()) {
+        let dtype = [DType::U8, DType::U16, DType::F32, DType::F64, DType::Bf16, DType::I32, DType::F8E4M3][size];
+        // What is copied, and what is converted on its way.
+        let into = [DType::F32, DType::Bf16, DType::F64, DType::F8E5M2].get(into).copied().unwrap_or(dtype);
         let tensor = Tensor { shape: shape.clone(), dtype };
         // A source whose dimensions run backwards or stand still here and there.
         let mut from = vec![0; shape.len()];
@@ -108,7 +110,7 @@ proptest! {
         }
         let src = memref(&shape, dtype, Some(from), start).to_layout(&tensor, &Placement::default()).unwrap();
         let placement = Placement { pad_value: Some(7.0), ..Placement::default() };
-        let dst = memref(&shape, dtype, Some(strides), offset).to_layout(&tensor, &placement).unwrap();
+        let dst = memref(&shape, into, Some(strides), offset).to_layout(&tensor, &placement).unwrap();
         check(&src, &dst);
     }
 }
@@ -335,6 +337,36 @@ fn every_schedule() {
         ("96,512", DType::F32, "", "ttnn(dtype=bfloat8_b, layout=TILE)"),
         ("96,512", DType::F32, "ttnn(dtype=bfloat8_b, layout=TILE)", ""),
         ("70,500", DType::F32, "ttnn(dtype=bfloat4_b, layout=TILE)", ""),
+        // What no kernel reads or writes as it lies: brought together in L1, then converted, packed or put apart.
+        ("96,160", DType::F32, "memref<96x160xf32, strided<[1, 96]>>", "ttnn(dtype=bfloat16, layout=TILE)"),
+        ("90,150", DType::Bf16, "memref<90x150xbf16, strided<[1, 91]>>", "ttnn(dtype=float32, layout=TILE)"),
+        ("90,150", DType::F32, "memref<90x150xf32, strided<[301, 2]>>", "ttnn(dtype=bfloat16, layout=TILE)"),
+        ("96,160", DType::F64, "memref<96x160xf64, strided<[1, 96]>>", "memref<96x160xbf16>"),
+        ("96,160", DType::F64, "", "ttnn(dtype=bfloat8_b, layout=TILE)"),
+        ("96,160", DType::F32, "memref<96x160xf32, strided<[1, 96]>>", "ttnn(dtype=bfloat8_b, layout=TILE)"),
+        ("90,150", DType::Bf16, "memref<90x150xbf16, strided<[1, 90]>>", "ttnn(dtype=mxfp4, layout=TILE)"),
+        (
+            "96,160",
+            DType::F16,
+            "memref<96x160xf16, strided<[1, 96]>>",
+            "SpyreTensorLayout((96, 160), torch.float16)",
+        ),
+        ("96,160", DType::F32, "ttnn(dtype=bfloat8_b, layout=TILE)", "memref<96x160xf32, strided<[1, 96]>>"),
+        ("90,150", DType::F32, "ttnn(dtype=bfloat8_b, layout=TILE)", "memref<90x150xbf16, strided<[1, 90]>>"),
+        (
+            "90,150",
+            DType::F32,
+            "ttnn(dtype=bfloat8_b, layout=TILE)",
+            "SpyreTensorLayout((90, 150), torch.float16)",
+        ),
+        ("90,150", DType::F32, "ttnn(dtype=bfloat8_b, layout=TILE)", "memref<90x150xmxfp8_e4m3>"),
+        ("90,150", DType::F32, "memref<90x150xmxfp6_e3m2>", "ttnn(dtype=bfloat4_b, layout=TILE)"),
+        ("90,150", DType::F32, "memref<90x150xmxfp6_e2m3>", "memref<90x150xf64>"),
+        ("90,150", DType::F32, "memref<90x150xmxfp8_e5m2>", "memref<90x150xf32, strided<[1, 90]>>"),
+        ("90,1500", DType::F32, "", "memref<90x1500xmxfp6_e3m2>"),
+        ("90,150", DType::F32, "memref<90x150xf32, strided<[1, 90]>>", "memref<90x150xmxfp4>"),
+        ("90,150", DType::F64, "", "memref<90x150xmxint8>"),
+        ("90,150", DType::I32, "memref<90x150xi32, strided<[1, 90]>>", "ttnn(dtype=bfloat16, layout=TILE)"),
     ] {
         let shape: Vec<u64> = shape.split(',').map(|n| n.parse().unwrap()).collect();
         let tensor = Tensor { shape, dtype };

@@ -1,12 +1,17 @@
 //! The conversions that `tilewright bench` and the benches in `benches/` time, and what they time them beside.
 #![forbid(unsafe_code)]
 
+pub mod pairs;
+mod roof;
+
 use kernels::Isa;
 use tilewright::family::Descriptor;
 use tilewright::family::tenstorrent::mesh::Mapper;
 use tilewright::family::{Placement, Tensor};
 use tilewright::run::{AlignedBuffer, Executor, reference};
 use tilewright::{DType, Error, Layout, Options, Plan, Result};
+
+pub use roof::Roof;
 
 /// One conversion of a tensor of two or three dimensions.
 #[derive(Debug)]
@@ -38,7 +43,10 @@ pub fn cases() -> Vec<Case> {
     let two_bytes: [&[u64]; 2] = [&[8192, 16384], &[256, 512]];
     let four_bytes: [&[u64]; 2] = [&[8192, 8192], &[256, 256]];
     let stick: [&[u64]; 2] = [&[8, 4096, 4096], &[2, 128, 512]];
+    // What torch-spyre makes of binary16, and the same move without a conversion.
     let sticks =
+        "SpyreTensorLayout(device_size=[STICKS], dim_map=[1, 2, 0, 2], device_dtype=DataFormats.SEN169_FP16)";
+    let plain =
         "SpyreTensorLayout(device_size=[STICKS], dim_map=[1, 2, 0, 2], device_dtype=DataFormats.IEEE_FP16)";
     let cores =
         "metal(shape=(DIMS), collapse=[], grid=(8, 8), tile=(32, 32), dtype=bf16, oob=undef, memory=l1)";
@@ -49,6 +57,8 @@ pub fn cases() -> Vec<Case> {
         case("untilize f32", f32_, four_bytes, tile("float32"), dense(f32_)),
         case("stickify f16", f16, stick, dense(f16), sticks.into()),
         case("unstickify f16", f16, stick, sticks.into(), dense(f16)),
+        case("stickify f16, plain copy", f16, stick, dense(f16), plain.into()),
+        case("unstickify f16, plain copy", f16, stick, plain.into(), dense(f16)),
         case(
             "pad rows f32",
             f32_,

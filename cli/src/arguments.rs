@@ -192,8 +192,14 @@ pub(crate) struct ScanArgs {
 
 #[derive(Args)]
 pub(crate) struct BenchArgs {
-    /// Only cases whose name contains this
+    /// Only cases whose name contains this; pairs are called "bf16 -> bfp8 tiles"
     pub(crate) filter: Option<String>,
+    /// Every pair of 16 layouts, and views as sources, on one thread, the slowest first
+    #[arg(long)]
+    pub(crate) pairs: bool,
+    /// Side of the matrices of pairs, a multiple of 256; 512 takes seconds
+    #[arg(long, value_name = "N", default_value = "2048", requires = "pairs")]
+    pub(crate) size: u64,
     /// Print an object for programs
     #[arg(long)]
     pub(crate) json: bool,

@@ -9,6 +9,7 @@ use tilewright::run::{Executor, Inline, Pool};
 use super::arguments::{BenchArgs, beginning};
 use super::failure::{Failure, Result};
 use super::streams::print;
+use tilewright_benches::pairs::{self, Measured};
 use tilewright_benches::{Job, Memory, cases};
 
 /// Each figure is the best of as many repetitions as this allows, and of three at least.
@@ -36,6 +37,44 @@ impl Row {
 }
 
 pub(crate) fn run(arguments: &BenchArgs, isa: Isa) -> Result<()> {
+    if arguments.pairs { run_pairs(arguments, isa) } else { run_cases(arguments, isa) }
+}
+
+/// Pairs of layouts, the slowest first.
+fn run_pairs(arguments: &BenchArgs, isa: Isa) -> Result<()> {
+    let n = arguments.size;
+    if n == 0 || !n.is_multiple_of(256) || n > 1 << 15 {
+        return Err(Failure::usage("--size", n, "a multiple of 256, at most 32768"));
+    }
+    let mut rows: Vec<Measured> = Vec::new();
+    let filter = arguments.filter.as_deref().unwrap_or("");
+    pairs::measure(n, isa, filter, &mut |measured| {
+        rows.push(measured);
+        Ok(())
+    })?;
+    rows.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
+    if arguments.json {
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|r| {
+                json!({"from": r.from, "to": r.to, "elements": r.elements, "read": r.read, "written": r.written,
+                    "seconds": r.ours.as_secs_f64(), "roof_seconds": r.roof.as_secs_f64(),
+                    "g_elements_per_s": r.rate(), "ratio_to_roof": r.ratio_to_roof()})
+            })
+            .collect();
+        return print(&format!("{:#}\n", json!({"cpu": cpu(), "isa": isa.name(), "size": n, "pairs": rows})));
+    }
+    print(&format!("cpu: {}\nlevel: {}, one thread, {n} x {n} elements\n", cpu(), isa.name()))?;
+    print(&format!("{:<34} {:>14} {:>8} {:>14}\n", "pair", "G elements/s", "ms", "ratio to roof"))?;
+    for r in &rows {
+        let pair = format!("{} -> {}", r.from, r.to);
+        let (ms, ratio) = (r.ours.as_secs_f64() * 1e3, r.ratio_to_roof());
+        print(&format!("{pair:<34} {:>14.3} {ms:>8.2} {ratio:>14.2}\n", r.rate()))?;
+    }
+    Ok(())
+}
+
+fn run_cases(arguments: &BenchArgs, isa: Isa) -> Result<()> {
     if let Some(filter) = &arguments.filter {
         let names: Vec<&str> = cases().iter().map(|case| case.name).collect();
         if !names.iter().any(|name| name.contains(filter.as_str())) {

@@ -120,18 +120,30 @@ impl<'p> Calls<'p> {
         match (plan.src.codec, plan.op) {
             (Some(codec), Op::Convert(number, into)) => {
                 let (tiles, step, dst_tile) = self.tiles;
+                let (tiles, src_tile, dst_tile) = (tiles as usize, step[1] as usize, dst_tile as isize);
                 let w = window(2);
-                if let Some(args) = rectangle(from, at[2], to, &w, codec.tile().cols()) {
-                    let (tiles, src_tile, dst_tile) = (tiles as usize, step[1] as usize, dst_tile as isize);
+                let rectangle = rectangle(from, at[2], to, &w, codec.tile().cols());
+                let suits = |args: &UnpackArgs| {
+                    let runs = args.cols == 1 || args.dst_col == into.size() as isize;
+                    unpacks_to(into) && (runs || codec.options().transposed)
+                };
+                if let Some(args) = rectangle.filter(suits) {
                     let args = UnpackArgs { tiles, src_tile, dst_tile, ..args };
                     return plan.kernels.unpack(&codec, into, source, &args, out.bytes());
                 }
+                let elements = codec.tile().elements();
+                let together = TileShape::MAX_ELEMENTS / elements;
                 let w = Window { src_row: w.src_row * 4, src_col: w.src_col * 4, ..w };
-                for t in 0..tiles as i64 {
-                    let (from, to) =
-                        (from + (t * step[1]) as usize, to.wrapping_add_signed((t * dst_tile) as isize));
-                    let tile = scratch.unpacked(plan, source, from);
-                    plan.kernels.convert(number, into, tile, at[2] as usize * 4, out.bytes(), to, &w);
+                for t in (0..tiles).step_by(together) {
+                    let row =
+                        TileRow { at: from + t * src_tile, tiles: together.min(tiles - t), step: src_tile };
+                    let unpacked = scratch.unpacked(plan, source, row);
+                    let windows = Windows::of_tiles(w, row.tiles, (elements * 4) as isize, dst_tile);
+                    for k in 0..windows.count as isize {
+                        let from = (at[2] as usize * 4).wrapping_add_signed(k * windows.src);
+                        let to = to.wrapping_add_signed(t as isize * dst_tile + k * windows.dst);
+                        plan.kernels.convert(number, into, unpacked, from, out.bytes(), to, &windows.window);
+                    }
                 }
             }
             (_, Op::Convert(number, into)) => {
@@ -162,6 +174,31 @@ impl<'p> Calls<'p> {
     }
 }
 
+/// Whether unpacking to a format is vector code.
+fn unpacks_to(number: Number) -> bool {
+    matches!(number, Number::F32 | Number::Bf16 | Number::F16)
+}
+
+/// Equal windows over tiles that were unpacked: how many, and how far apart on both sides.
+struct Windows {
+    window: Window,
+    count: usize,
+    src: isize,
+    dst: isize,
+}
+
+impl Windows {
+    /// A window of each of some tiles; one of all of them where a tile is a row or a column of it.
+    fn of_tiles(w: Window, tiles: usize, src: isize, dst: isize) -> Windows {
+        let window = match (w.rows, w.cols) {
+            (1, _) => Window { rows: tiles, src_row: src, dst_row: dst, ..w },
+            (_, 1) => Window { cols: tiles, src_col: src, dst_col: dst, ..w },
+            _ => return Windows { window: w, count: tiles, src, dst },
+        };
+        Windows { window, count: 1, src: 0, dst: 0 }
+    }
+}
+
 /// How far a loop steps in the destination of calls: in the block, where one is assembled.
 fn step(nest: &ScheduledNest, i: usize) -> i64 {
     if nest.schedule.assembled { nest.schedule.packed[i] } else { nest.loops[i].step[4] }
@@ -172,17 +209,25 @@ fn step(nest: &ScheduledNest, i: usize) -> i64 {
 #[derive(Default)]
 pub(super) struct Scratch {
     tiles: Option<Tiles>,
-    /// Where the tile that was unpacked last begins.
-    unpacked_at: Option<usize>,
+    /// The tiles that were unpacked last.
+    last: Option<TileRow>,
     /// The first value that its destination cannot hold.
     pub(super) out_of_range: Option<OutOfRange>,
 }
 
+/// Tiles of a block source: where the first of them begins, how many there are, and how far apart.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) struct TileRow {
+    pub(super) at: usize,
+    pub(super) tiles: usize,
+    pub(super) step: usize,
+}
+
 /// Tiles of a block format on their way, row by row.
 struct Tiles {
-    /// One to be packed.
+    /// What is to be packed.
     tile: [f32; TileShape::MAX_ELEMENTS],
-    /// The last one of the source that was unpacked.
+    /// What was unpacked of the source last.
     unpacked: [f32; TileShape::MAX_ELEMENTS],
 }
 
@@ -193,20 +238,25 @@ impl Tiles {
 }
 
 impl Scratch {
-    /// The elements of a tile to be packed.
+    /// The elements of tiles to be packed.
     pub(super) fn tile(&mut self) -> &mut [f32] {
         &mut self.tiles.get_or_insert_with(Tiles::zero).tile
     }
 
-    /// The same, and the tile of the source at a byte, unpacked.
-    pub(super) fn tile_and_unpacked(&mut self, plan: &Plan, source: &[u8], at: usize) -> (&mut [f32], &[u8]) {
+    /// The same, and tiles of the source, unpacked.
+    pub(super) fn tile_and_unpacked(
+        &mut self,
+        plan: &Plan,
+        source: &[u8],
+        row: TileRow,
+    ) -> (&mut [f32], &[u8]) {
         let Tiles { tile, unpacked } = self.tiles.get_or_insert_with(Tiles::zero);
-        (tile, unpack(plan, source, unpacked, &mut self.unpacked_at, at))
+        (tile, unpack(plan, source, unpacked, &mut self.last, row))
     }
 
-    /// The tile of the source at a byte, unpacked unless it is the last one that was.
-    fn unpacked(&mut self, plan: &Plan, source: &[u8], at: usize) -> &[u8] {
-        self.tile_and_unpacked(plan, source, at).1
+    /// Tiles of the source, unpacked one behind the other unless they are the last ones that were.
+    fn unpacked(&mut self, plan: &Plan, source: &[u8], row: TileRow) -> &[u8] {
+        self.tile_and_unpacked(plan, source, row).1
     }
 }
 
@@ -265,34 +315,34 @@ fn rectangle(src_at: usize, slot: i64, dst_at: usize, w: &Window, tile_cols: usi
     }
 }
 
-/// The tile of the source at a byte, unpacked unless it is the last one that was.
+/// Tiles of the source, no more elements than the largest tile has, unpacked unless they are the last ones that were.
 fn unpack<'s>(
     plan: &Plan,
     source: &[u8],
     unpacked: &'s mut [f32],
-    unpacked_at: &mut Option<usize>,
-    at: usize,
+    last: &mut Option<TileRow>,
+    row: TileRow,
 ) -> &'s [u8] {
     if let Some(codec) = plan.src.codec
-        && *unpacked_at != Some(at)
+        && *last != Some(row)
     {
         let tile = codec.tile();
         let args = UnpackArgs {
-            tiles: 1,
-            src_at: at,
-            src_tile: 0,
+            tiles: row.tiles,
+            src_at: row.at,
+            src_tile: row.step,
             row0: 0,
             col0: 0,
             rows: tile.rows(),
             cols: tile.cols(),
             dst_at: 0,
-            dst_tile: 0,
+            dst_tile: tile.elements() as isize * 4,
             dst_row: tile.cols() as isize * 4,
             dst_col: 4,
         };
         let out = writable(bytemuck::cast_slice_mut(unpacked));
         plan.kernels.unpack(&codec, Number::F32, source, &args, out);
-        *unpacked_at = Some(at);
+        *last = Some(row);
     }
     bytemuck::cast_slice(unpacked)
 }

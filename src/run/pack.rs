@@ -1,10 +1,11 @@
 //! Tiles of block formats: packed where they lie, or gathered first.
 
-use kernels::{Number, PackArgs, Window};
+use kernels::{BlockCodec, Number, PackArgs, TileShape, Window};
 
 use super::assembly::Block;
 use super::clip::{advance, linear};
 use super::destination::writable;
+use super::elements::TileRow;
 use super::task::Task;
 use crate::plan::Op;
 use crate::plan::ir::{AddressPair, Gather, MAX_BLOCK, MAX_LOOPS, ScheduledNest};
@@ -42,6 +43,9 @@ impl Task<'_, '_> {
                 pad: plan.pad,
                 dst_tile: row.map_or(plan.dst.block_bytes, |i| linear(plan, nest.loops[i].step) as usize),
             };
+            if !reads_in_place(number, &args) {
+                return self.pack_by_scratch(&codec, number, &args, to);
+            }
             let bytes = args.tiles * plan.dst.block_bytes;
             if !plan.streams || row.is_none_or(|i| nest.schedule.segment > i) || bytes > MAX_BLOCK {
                 return plan.kernels.pack(&codec, number, self.source, &args, self.out.bytes(), to);
@@ -72,7 +76,63 @@ impl Task<'_, '_> {
             dst_tile: plan.dst.block_bytes,
         };
         let tile = bytemuck::cast_slice(&self.scratch.tile()[..elements]);
-        plan.kernels.pack(&codec, Number::F32, tile, &args, self.out.bytes(), to);
+        if !plan.streams {
+            return plan.kernels.pack(&codec, Number::F32, tile, &args, self.out.bytes(), to);
+        }
+        let Block(block) = self.block.get_or_insert_with(Block::zero);
+        plan.kernels.pack(&codec, Number::F32, tile, &args, writable(block), 0);
+        plan.kernels.stream(&block[..plan.dst.block_bytes], self.out, to);
+    }
+
+    /// Packs tiles that no kernel reads as they lie: as many as there is room for are brought together in L1, as f32.
+    fn pack_by_scratch(&mut self, codec: &BlockCodec, number: Number, args: &PackArgs, to: usize) {
+        let (plan, shape) = (self.plan, codec.tile());
+        let (elements, bytes) = (shape.elements(), plan.dst.block_bytes);
+        let (whole, line) = (args.rows * args.cols == elements, shape.cols() as isize * 4);
+        let rows = Window {
+            rows: args.rows,
+            cols: args.cols,
+            src_row: args.src_row,
+            src_col: args.src_col,
+            dst_row: line,
+            dst_col: 4,
+        };
+        let together = if shape.rows() == 1 { TileShape::MAX_ELEMENTS / elements } else { 1 };
+        if !whole {
+            // Kernels read and write little-endian floats on every machine.
+            let bytes: &mut [[u8; 4]] = bytemuck::cast_slice_mut(self.scratch.tile());
+            bytes.fill(plan.pad.to_le_bytes());
+        }
+        // What is read next but two is fetched meanwhile.
+        let ahead = args.src_tile.saturating_mul(3 * together as isize);
+        for first in (0..args.tiles).step_by(together) {
+            let tiles = together.min(args.tiles - first);
+            // Tiles of one row are rows of one window.
+            let w =
+                if shape.rows() == 1 { Window { rows: tiles, src_row: args.src_tile, ..rows } } else { rows };
+            let from = args.src_at.wrapping_add_signed(first as isize * args.src_tile);
+            let scratch = writable(bytemuck::cast_slice_mut(self.scratch.tile()));
+            plan.kernels.convert_loops(number, Number::F32, self.source, from, scratch, 0, &w, &[], ahead);
+            let packed = PackArgs {
+                tiles,
+                src_at: 0,
+                src_tile: elements as isize * 4,
+                src_row: line,
+                src_col: 4,
+                rows: shape.rows(),
+                cols: shape.cols(),
+                ..*args
+            };
+            let scratch = bytemuck::cast_slice(self.scratch.tile());
+            let to = to + first * args.dst_tile;
+            if !plan.streams || tiles > 1 {
+                plan.kernels.pack(codec, Number::F32, scratch, &packed, self.out.bytes(), to);
+                continue;
+            }
+            let Block(block) = self.block.get_or_insert_with(Block::zero);
+            plan.kernels.pack(codec, Number::F32, scratch, &packed, writable(block), 0);
+            plan.kernels.stream(&block[..bytes], self.out, to);
+        }
     }
 
     /// Puts the elements of one part of a tile, which begin at `at`, in their slots.
@@ -100,7 +160,8 @@ impl Task<'_, '_> {
                     let from = advance(advance(base, row, r as i64), col, c as i64);
                     let byte = (plan.src.space.unit_at(from[0]) + from[1]) as usize;
                     let (tile, source, first, by) = if block {
-                        let (tile, unpacked) = self.scratch.tile_and_unpacked(plan, self.source, byte);
+                        let one = TileRow { at: byte, tiles: 1, step: 0 };
+                        let (tile, unpacked) = self.scratch.tile_and_unpacked(plan, self.source, one);
                         (tile, unpacked, from[2] as usize * 4, (2, 4))
                     } else {
                         (self.scratch.tile(), self.source, byte, (1, 1))
@@ -119,4 +180,10 @@ impl Task<'_, '_> {
             }
         }
     }
+}
+
+/// Whether the kernel that packs reads these tiles at full speed: numbers that it widens itself, in rows.
+fn reads_in_place(number: Number, args: &PackArgs) -> bool {
+    let run = args.cols == 1 || args.src_col == number.size() as isize;
+    run && matches!(number, Number::F32 | Number::Bf16 | Number::F16)
 }

@@ -202,8 +202,9 @@ impl Kernels {
     /// counted from byte `src_at` of `src` to offsets counted from byte `dst_at` of `dst`. Elements have the sizes of
     /// their formats; strides are in bytes. No other byte of `dst` is touched.
     ///
-    /// Any pair works. Fast are f32, f16, bf16 and SEN169 among each other where rows (or columns) are
-    /// contiguous on both sides.
+    /// Any pair works, at any strides. Fastest are f32, f16, bf16 and SEN169 among each other where rows (or columns) are
+    /// contiguous on both sides; what is contiguous on one side, or along rows here and columns there, is brought together
+    /// in L1 first.
     ///
     /// # Panics
     /// When a byte of the window lies outside `src` or `dst`, or `dst` is too small to hold the elements side by
@@ -279,7 +280,7 @@ impl Kernels {
     /// Packs a row of tiles of elements of format `from` by [`BlockCodec::pack_scalar`]'s rule: each element is
     /// converted to f32 (one rounding, for f64 only), then packed. Tile t goes to byte `dst_at + t * dst_tile` of `dst`.
     ///
-    /// Fast are all formats; fastest is f32, bf16 or f16 with contiguous columns.
+    /// Fast are f32, bf16 and f16 with contiguous columns; what lies otherwise is better converted to f32 first.
     ///
     /// # Panics
     /// When a byte to read lies outside `src` or a packed tile outside `dst`, `rows` or `cols` exceed the tile, or packed tiles

@@ -30,6 +30,15 @@ pub(crate) fn as_uninit(bytes: &[u8]) -> &[MaybeUninit<u8>] {
     unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len()) }
 }
 
+/// Bytes as those that a kernel writes.
+#[inline(always)]
+pub(crate) fn as_written(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
+    let (at, len) = (bytes.as_mut_ptr().cast(), bytes.len());
+    // SAFETY: the same memory under the same borrow; `MaybeUninit<u8>` has the layout of `u8`, and no kernel stores an
+    // uninitialised byte.
+    unsafe { std::slice::from_raw_parts_mut(at, len) }
+}
+
 /// What a test's destination holds after a kernel wrote to it.
 #[cfg(test)]
 pub(crate) fn assume_written(bytes: Vec<MaybeUninit<u8>>) -> Vec<u8> {

@@ -2,8 +2,10 @@
 
 use std::mem::MaybeUninit;
 
+use super::strided::{self, Scratch, Side};
 use crate::formats::{Cast, Integer};
 use crate::memory::{Window, assert_readable, assert_writable};
+use crate::vectors::binary32::{self, Source};
 
 /// A cast whose window [`Casting::new`] has found to lie inside both slices.
 pub(crate) struct Casting<'a> {
@@ -37,26 +39,6 @@ impl<'a> Casting<'a> {
         assert_writable(dst.len(), dst_at, cast.size(), window.dst_loops(&[]));
         Some(Casting { cast, src, src_at, dst, dst_at, window: *window, fits })
     }
-
-    /// Calls `run` with elements that follow one another on both sides: whole rows or columns where they do, else
-    /// one by one.
-    #[inline(always)]
-    fn runs(self, mut run: impl FnMut(&[u8], &mut [MaybeUninit<u8>]) -> bool) {
-        let (from, to) = (self.cast.source_size(), self.cast.size());
-        let runs_along = |w: Window| w.src_col == from as isize && w.dst_col == to as isize;
-        let w = if runs_along(self.window) { self.window } else { self.window.swapped() };
-        let len = if runs_along(w) { w.cols } else { 1 };
-        for r in 0..w.rows as isize {
-            for c in 0..(w.cols / len) as isize {
-                let place = |at: usize, row: isize, col: isize| {
-                    at.wrapping_add_signed(r.wrapping_mul(row)).wrapping_add_signed(c.wrapping_mul(col))
-                };
-                let src = &self.src[place(self.src_at, w.src_row, w.src_col)..][..len * from];
-                let dst = &mut self.dst[place(self.dst_at, w.dst_row, w.dst_col)..][..len * to];
-                *self.fits &= run(src, dst);
-            }
-        }
-    }
 }
 
 /// Evaluates an expression with the primitive type of an integer format.
@@ -79,27 +61,51 @@ macro_rules! with_type {
     }};
 }
 
-/// Loops that the compiler vectorises, one for each pair of types.
+/// Loops that the compiler vectorises, one for each pair of types; what is strided by way of L1.
+#[inline(always)]
+pub(crate) fn body(on: Casting<'_>) {
+    let Casting { cast, src, src_at, dst, dst_at, window, fits } = on;
+    let src = Side { bytes: src, at: src_at, size: cast.source_size() };
+    let dst = Side { bytes: dst, at: dst_at, size: cast.size() };
+    strided::convert(
+        window,
+        src,
+        dst,
+        0,
+        &mut Scratch::zero(),
+        #[inline(always)]
+        |src, dst| *fits &= run(cast, src, dst),
+    );
+}
+
+/// Casts elements that lie one after another on both sides; whether all of them fit.
+#[inline(always)]
+fn run(cast: Cast, src: &[u8], dst: &mut [MaybeUninit<u8>]) -> bool {
+    let (source, number) = match cast {
+        Cast::Integer(from, to) => return whole_numbers(from, to, src, dst),
+        Cast::Value(from, to) => (Source::Integer(from), to),
+        Cast::Truth(to) => (Source::Truth, to),
+    };
+    binary32::convert(source, number, src, dst);
+    true
+}
+
+/// [`run`] of integers among each other.
 #[inline(always)]
 #[allow(clippy::unnecessary_fallible_conversions, reason = "of some pairs of types, every value fits")]
-pub(crate) fn body(on: Casting<'_>) {
-    match on.cast {
-        Cast::Integer(from, to) => with_type!(from, From => with_type!(to, To => {
-            on.runs(|src, dst| {
-                let mut fits = true;
-                let src = src.as_chunks::<{ size_of::<From>() }>().0;
-                for (src, dst) in src.iter().zip(dst.as_chunks_mut::<{ size_of::<To>() }>().0) {
-                    let value = From::from_le_bytes(*src);
-                    let whole = To::try_from(value);
-                    fits &= whole.is_ok();
-                    let beyond = if value > 0 { To::MAX } else { To::MIN };
-                    *dst = whole.unwrap_or(beyond).to_le_bytes().map(MaybeUninit::new);
-                }
-                fits
-            })
-        })),
-        Cast::Value(..) | Cast::Truth(_) => scalar(on),
-    }
+fn whole_numbers(from: Integer, to: Integer, src: &[u8], dst: &mut [MaybeUninit<u8>]) -> bool {
+    with_type!(from, From => with_type!(to, To => {
+        let mut fits = true;
+        let src = src.as_chunks::<{ size_of::<From>() }>().0;
+        for (src, dst) in src.iter().zip(dst.as_chunks_mut::<{ size_of::<To>() }>().0) {
+            let value = From::from_le_bytes(*src);
+            let whole = To::try_from(value);
+            fits &= whole.is_ok();
+            let beyond = if value > 0 { To::MAX } else { To::MIN };
+            *dst = whole.unwrap_or(beyond).to_le_bytes().map(MaybeUninit::new);
+        }
+        fits
+    }))
 }
 
 /// Each element is [`Cast::apply`].

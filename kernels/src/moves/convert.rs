@@ -2,11 +2,13 @@
 
 use std::mem::MaybeUninit;
 
+use super::strided::{self, Scratch, Side};
 use crate::formats::Number;
 use crate::memory::{
     OuterLoop, Window, assert_loop_count, assert_readable, assert_writable, for_each_iteration, load_rows,
     prefetch_rows_l2, store_rows,
 };
+use crate::vectors::binary32::{self, Source};
 use crate::vectors::lanes::{self, Lane};
 
 /// A conversion whose window [`Conversion::new`] has found to lie inside both slices in every iteration of the outer loops.
@@ -81,6 +83,31 @@ impl<'a> Conversion<'a> {
         );
     }
 
+    /// Elements that do not lie one after another on both sides, and pairs of formats without a loop of their own.
+    #[inline(always)]
+    fn strided(self) {
+        let Conversion { from, to, src, dst, window, prefetch_distance, .. } = self;
+        let mut scratch = Scratch::zero();
+        for_each_iteration(
+            self.outer,
+            #[inline(always)]
+            |src_at, dst_at| {
+                let src = Side { bytes: src, at: self.src_at.wrapping_add_signed(src_at), size: from.size() };
+                let dst =
+                    Side { bytes: &mut *dst, at: self.dst_at.wrapping_add_signed(dst_at), size: to.size() };
+                strided::convert(
+                    window,
+                    src,
+                    dst,
+                    prefetch_distance,
+                    &mut scratch,
+                    #[inline(always)]
+                    |src, dst| run(from, to, src, dst),
+                );
+            },
+        );
+    }
+
     #[inline(always)]
     fn runs<A: Lane<M>, B: Lane<N>, const M: usize, const N: usize>(self) {
         let w = self.window;
@@ -148,13 +175,13 @@ impl<'a> Conversion<'a> {
 /// Elements of a row of a face.
 const FACE: usize = 16;
 
-/// Vector code for the pairs that have it, the rule for others.
+/// Vector code: at once where elements lie one after another on both sides, by way of L1 where they do not.
 #[inline(always)]
 pub(crate) fn body(on: Conversion<'_>) {
     use lanes::{Bf16, F16, F32, Sen169};
     let (on, contiguous) = on.with_contiguous_columns();
     if !contiguous {
-        return scalar(on);
+        return on.strided();
     }
     match (on.from, on.to) {
         (Number::F32, Number::Bf16) => on.runs::<F32, Bf16, 4, 2>(),
@@ -169,7 +196,28 @@ pub(crate) fn body(on: Conversion<'_>) {
         (Number::Sen169, Number::F32) => on.runs::<Sen169, F32, 2, 4>(),
         (Number::Sen169, Number::Bf16) => on.runs::<Sen169, Bf16, 2, 2>(),
         (Number::Sen169, Number::F16) => on.runs::<Sen169, F16, 2, 2>(),
-        _ => scalar(on),
+        _ => on.strided(),
+    }
+}
+
+/// Converts elements that lie one after another on both sides, any format to any other.
+#[inline(always)]
+fn run(from: Number, to: Number, src: &[u8], dst: &mut [MaybeUninit<u8>]) {
+    use lanes::{Bf16, F16, F32, Sen169};
+    match (from, to) {
+        (Number::F32, Number::Bf16) => lanes::convert::<F32, Bf16, 4, 2>(src, dst),
+        (Number::F32, Number::F16) => lanes::convert::<F32, F16, 4, 2>(src, dst),
+        (Number::F32, Number::Sen169) => lanes::convert::<F32, Sen169, 4, 2>(src, dst),
+        (Number::Bf16, Number::F32) => lanes::convert::<Bf16, F32, 2, 4>(src, dst),
+        (Number::F16, Number::F32) => lanes::convert::<F16, F32, 2, 4>(src, dst),
+        (Number::F16, Number::Sen169) => lanes::convert::<F16, Sen169, 2, 2>(src, dst),
+        (Number::F16, Number::Sen169Deeptools) | (Number::Sen169Deeptools, Number::F16) => {
+            for (to_code, code) in dst.as_chunks_mut::<2>().0.iter_mut().zip(src.as_chunks::<2>().0) {
+                let code = from.convert(to, u16::from_le_bytes(*code).into()) as u16;
+                *to_code = code.to_le_bytes().map(MaybeUninit::new);
+            }
+        }
+        _ => binary32::convert(Source::Number(from), to, src, dst),
     }
 }
 

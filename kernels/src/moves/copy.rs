@@ -30,6 +30,18 @@ pub(crate) fn body(copy: StridedCopy<'_>) {
     }
 }
 
+/// [`body`] for elements of 1, 2, 4 or 8 bytes.
+#[inline(always)]
+pub(crate) fn elements(copy: StridedCopy<'_>) {
+    let Some(copy) = transpose::attempt(copy) else { return };
+    match copy.elem() {
+        1 => copy.each::<1>(),
+        2 => copy.each::<2>(),
+        4 => copy.each::<4>(),
+        _ => copy.each::<8>(),
+    }
+}
+
 /// [`body`] with non-temporal stores, of elements that suit them.
 #[inline(always)]
 pub(crate) fn non_temporal(copy: StridedCopy<'_>, stores: NonTemporal) {

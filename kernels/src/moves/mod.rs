@@ -7,4 +7,5 @@ pub(crate) mod convert;
 pub(crate) mod copy;
 pub(crate) mod fill;
 pub(crate) mod segments;
+mod strided;
 mod transpose;

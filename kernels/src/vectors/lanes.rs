@@ -1,7 +1,7 @@
 //! Formats that widen to binary32 exactly, by arithmetic that compilers turn into vector code.
 //!
 //! Each rule is that of [`Number::convert`](crate::Number::convert), stated without branches or loops. As widening is exact,
-//! narrowing what was widened rounds once, so these four formats convert among each other through binary32.
+//! narrowing what was widened rounds once, so these formats convert among each other through binary32.
 
 use std::mem::MaybeUninit;
 
@@ -29,6 +29,10 @@ pub(crate) struct F32;
 pub(crate) struct Bf16;
 pub(crate) struct F16;
 pub(crate) struct Sen169;
+pub(crate) struct SenDeeptools;
+pub(crate) struct E4M3;
+pub(crate) struct TtE4M3;
+pub(crate) struct E5M2;
 
 const SIGN: u32 = 1 << 31;
 const INFINITY: u32 = 255 << 23;
@@ -117,6 +121,93 @@ impl Lane<2> for Sen169 {
         let code = if magnitude < HALF { sign } else { code | sign };
         let code = if magnitude > INFINITY { 0x7FFF } else { code };
         (code as u16).to_le_bytes()
+    }
+}
+
+impl Lane<2> for SenDeeptools {
+    #[inline(always)]
+    fn widen(code: [u8; 2]) -> u32 {
+        let code = u32::from(u16::from_le_bytes(code));
+        let (sign, code) = ((code & 0x8000) << 16, code & 0x7FFF);
+        if code == 0 { 0 } else { ((code << 14) + (96 << 23)) | sign }
+    }
+
+    #[inline(always)]
+    fn narrow(bits: u32) -> [u8; 2] {
+        let magnitude = bits & !SIGN;
+        let finite = u16::from_le_bytes(Sen169::narrow(magnitude)).min(0x7DFF);
+        let code = if magnitude == INFINITY { 0x7E00 } else { finite };
+        let code = if magnitude > INFINITY { 0x7EFF } else { code };
+        (code | (bits >> 16) as u16 & 0x8000).to_le_bytes()
+    }
+}
+
+/// Magnitude of a byte of E4M3 without its special codes, as binary32: a subnormal is a fraction under the exponent of 2^-6
+/// once that power is taken away again.
+#[inline(always)]
+fn e4m3_magnitude(code: u8) -> u32 {
+    let digits = u32::from(code & 0x7F) << 20;
+    let subnormal = f32::from_bits(digits + (121 << 23)) - f32::from_bits(121 << 23);
+    if digits < 1 << 23 { subnormal.to_bits() } else { digits + (120 << 23) }
+}
+
+/// The code nearest to a magnitude with E4M3's exponents and as many more as it takes.
+#[inline(always)]
+fn e4m3_nearest(magnitude: u32) -> u32 {
+    let normal = magnitude.wrapping_sub(120 << 23).wrapping_add(0x7_FFFF + (magnitude >> 20 & 1)) >> 20;
+    // Added to 2^14, whose last place is 2^-9, the processor rounds to a multiple of the smallest subnormal.
+    let subnormal = (f32::from_bits(magnitude) + 16384.0).to_bits().wrapping_sub(16384.0_f32.to_bits());
+    if magnitude < 121 << 23 { subnormal } else { normal }
+}
+
+impl Lane<1> for E4M3 {
+    #[inline(always)]
+    fn widen([code]: [u8; 1]) -> u32 {
+        let bits = e4m3_magnitude(code) | u32::from(code & 0x80) << 24;
+        if code & 0x7F == 0x7F { f32::NAN.to_bits() } else { bits }
+    }
+
+    #[inline(always)]
+    fn narrow(bits: u32) -> [u8; 1] {
+        let magnitude = bits & !SIGN;
+        let code = e4m3_nearest(magnitude).min(0x7F) | bits >> 24 & 0x80;
+        [if magnitude > INFINITY { 0x7F } else { code as u8 }]
+    }
+}
+
+impl Lane<1> for TtE4M3 {
+    #[inline(always)]
+    fn widen([code]: [u8; 1]) -> u32 {
+        let magnitude = if code & 0x7F < 8 { 0 } else { e4m3_magnitude(code) };
+        let bits = magnitude | u32::from(code & 0x80) << 24;
+        if code & 0x7F >= 0x78 { f32::NAN.to_bits() } else { bits }
+    }
+
+    #[inline(always)]
+    fn narrow(bits: u32) -> [u8; 1] {
+        let magnitude = bits & !SIGN;
+        let code = if magnitude < 121 << 23 { 0 } else { e4m3_nearest(magnitude).min(0x77) };
+        let code = code | bits >> 24 & 0x80;
+        [if magnitude > INFINITY { 0x7F } else { code as u8 }]
+    }
+}
+
+impl Lane<1> for E5M2 {
+    /// The upper half of a binary16.
+    #[inline(always)]
+    fn widen([code]: [u8; 1]) -> u32 {
+        F16::widen([0, code])
+    }
+
+    #[inline(always)]
+    fn narrow(bits: u32) -> [u8; 1] {
+        let magnitude = bits & !SIGN;
+        let normal =
+            (magnitude.wrapping_sub(112 << 23).wrapping_add(0xF_FFFF + (bits >> 21 & 1)) >> 21).min(0x7C);
+        // Added to 128, whose last place is 2^-16, the processor rounds to a multiple of the smallest subnormal.
+        let subnormal = (f32::from_bits(magnitude) + 128.0).to_bits().wrapping_sub(128.0_f32.to_bits());
+        let code = if magnitude < 113 << 23 { subnormal } else { normal } | bits >> 24 & 0x80;
+        [if magnitude > INFINITY { 0x7E } else { code as u8 }]
     }
 }
 

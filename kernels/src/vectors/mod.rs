@@ -1,10 +1,11 @@
 //! Arithmetic on fixed arrays that compilers turn into vector code, and the packing and unpacking made of it.
 //!
-//! From the bottom: `lanes` are single elements, `groups` are 16 of them, `encode` and `decode` are what packing and unpacking
+//! From the bottom: `lanes` are single elements, `binary32` are runs of them, `groups` are 16 of them, `encode` and `decode` are what packing and unpacking
 //! ask of a family of formats, `bfp_encode`, `bfp_decode` and `mx` are those families, and `pack` and `unpack` are the kernels.
 
 mod bfp_decode;
 mod bfp_encode;
+pub(crate) mod binary32;
 mod decode;
 mod encode;
 mod exponent_search;

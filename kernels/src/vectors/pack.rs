@@ -8,8 +8,8 @@ use super::groups::GroupLane;
 use super::lanes::{Bf16, F16, F32, Lane};
 use super::mx::MxVector;
 use super::tile_packer::TilePacker;
-use crate::formats::{BlockCodec, GROUP, Number, Rule, TileShape};
-use crate::memory::{ArrayOffsets, as_uninit, assert_readable, assert_writable, lies_inside};
+use crate::formats::{BlockCodec, GROUP, MX_BLOCK, Number, Rule, TileShape};
+use crate::memory::{ArrayOffsets, as_uninit, as_written, assert_readable, assert_writable, lies_inside};
 
 /// A row of tiles to pack: where their elements come from and where the packed tiles go.
 ///
@@ -103,10 +103,12 @@ impl<'a> Packing<'a> {
 #[inline(always)]
 pub(crate) fn body(on: Packing<'_>) {
     let options = on.codec.options();
-    if options.compact {
-        return scalar(on);
-    }
     match on.codec.rule() {
+        Rule::Mx(element) if options.compact => {
+            let encode = MxVector::new(element, on.codec.format());
+            blocks(on, encode);
+        }
+        _ if options.compact => scalar(on),
         Rule::Bfp(bfp) if options.search => {
             let encode = BfpEncode::<true>::new(bfp, options, on.truncates);
             tiles(on, encode);
@@ -164,6 +166,93 @@ fn in_place_tiles<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<'_
     }
 }
 
+/// Blocks of an MX format as the OCP text has them, each a tile of its own: as many as the largest tile has are packed at a
+/// time, and put behind their scales from there.
+#[inline(always)]
+fn blocks(on: Packing<'_>, encode: MxVector) {
+    let whole = on.args.rows == 1 && on.args.cols == MX_BLOCK;
+    match on.from {
+        Number::F32 if whole && on.args.src_col == 4 => in_place_blocks(on, encode),
+        // Few instances, as each is long: what is narrower is widened first.
+        _ => gathered_blocks(on, encode),
+    }
+}
+
+/// The most blocks that are packed at a time.
+const BLOCKS: usize = TileShape::MAX_ELEMENTS / MX_BLOCK;
+
+/// What a batch of blocks is packed to: all scales, then all codes.
+type PackedBlocks = [u8; BLOCKS + TileShape::MAX_ELEMENTS];
+
+#[inline(always)]
+fn in_place_blocks(mut on: Packing<'_>, encode: MxVector) {
+    let (tiles, step) = (on.args.tiles, on.args.src_tile);
+    let mut packed: PackedBlocks = [0; _];
+    for first in (0..tiles).step_by(BLOCKS) {
+        let count = BLOCKS.min(tiles - first);
+        let mut offsets = [0; MAX_GROUPS];
+        for (block, pair) in offsets.as_chunks_mut::<2>().0.iter_mut().take(count).enumerate() {
+            let at = (block as isize).wrapping_mul(step);
+            *pair = [at, at.wrapping_add((GROUP * 4) as isize)];
+        }
+        let offsets = ArrayOffsets::<4, GROUP>::new(offsets);
+        let here = offsets.arrays(on.src, on.at(first));
+        let mut packer = TilePacker::<MxVector, 4>::of_groups(encode, 2 * count);
+        packer.start::<F32>(here);
+        packer.pack::<F32>([here; 3], as_written(&mut packed));
+        put_blocks(&mut on, first, count, &packed);
+    }
+}
+
+#[inline(always)]
+fn gathered_blocks(mut on: Packing<'_>, encode: MxVector) {
+    let args = on.args;
+    let mut offsets = [0; MAX_GROUPS];
+    for (group, offset) in offsets.iter_mut().enumerate() {
+        *offset = (group * GROUP * 4) as isize;
+    }
+    let offsets = ArrayOffsets::<4, GROUP>::new(offsets);
+    let mut scratch = [[0; 4]; TileShape::MAX_ELEMENTS];
+    let mut packed: PackedBlocks = [0; _];
+    for first in (0..args.tiles).step_by(BLOCKS) {
+        let count = BLOCKS.min(args.tiles - first);
+        scratch.fill(args.pad.to_le_bytes());
+        if args.rows > 0 {
+            for (block, line) in scratch.as_chunks_mut::<MX_BLOCK>().0.iter_mut().take(count).enumerate() {
+                gather_any(&on, on.at(first + block), args.src_col, &mut line[..args.cols]);
+            }
+        }
+        let here = offsets.arrays(scratch.as_flattened(), 0);
+        let mut packer = TilePacker::<MxVector, 4>::of_groups(encode, 2 * count);
+        packer.start::<F32>(here);
+        packer.pack::<F32>([here; 3], as_written(&mut packed));
+        put_blocks(&mut on, first, count, &packed);
+    }
+}
+
+/// Puts each block of a batch to its place: its scale, and its codes behind it.
+#[inline(always)]
+fn put_blocks(on: &mut Packing<'_>, first: usize, count: usize, packed: &PackedBlocks) {
+    let (header, codes) = packed.split_at(count.next_multiple_of(16));
+    let bits = on.codec.format().code_bits();
+    let six = on.codec.code_bits() == 6;
+    for (block, scale) in header[..count].iter().enumerate() {
+        let codes = &codes[block * MX_BLOCK * bits / 8..][..MX_BLOCK * bits / 8];
+        let (to_scale, to_codes) = on.out(first + block).split_at_mut(1);
+        to_scale[0].write(*scale);
+        if six {
+            // Codes fill the upper bits of their bytes.
+            for (to, from) in to_codes.as_chunks_mut::<3>().0.iter_mut().zip(codes.as_chunks::<4>().0) {
+                let [a, b, c, d] = from.map(u32::from);
+                let bytes = (a >> 2 | b << 4 | c << 10 | d << 16).to_le_bytes();
+                *to = [bytes[0], bytes[1], bytes[2]].map(MaybeUninit::new);
+            }
+        } else {
+            to_codes.copy_from_slice(as_uninit(codes));
+        }
+    }
+}
+
 /// Each tile is gathered as f32, in the rows and columns that are stored, and packed from there.
 #[inline(always)]
 fn gathered_tiles<E: Encode>(mut on: Packing<'_>, encode: E) {
@@ -179,20 +268,10 @@ fn gathered_tiles<E: Encode>(mut on: Packing<'_>, encode: E) {
     scratch.fill(args.pad.to_le_bytes());
     let mut packer = TilePacker::<E, 4>::new(encode, stored);
     for t in 0..args.tiles {
-        let (src, at) = (on.src, on.at(t));
+        let at = on.at(t);
         for (r, line) in scratch.chunks_exact_mut(stored.cols()).take(rows).enumerate() {
             let (at, line) = (at.wrapping_add_signed((r as isize).wrapping_mul(row)), &mut line[..cols]);
-            match on.from {
-                Number::F32 => gather::<F32, 4>(src, at, col, line),
-                Number::Bf16 => gather::<Bf16, 2>(src, at, col, line),
-                Number::F16 => gather::<F16, 2>(src, at, col, line),
-                other => {
-                    for (c, to) in line.iter_mut().enumerate() {
-                        let at = at.wrapping_add_signed((c as isize).wrapping_mul(col));
-                        *to = (other.convert(Number::F32, other.load(src, at)) as u32).to_le_bytes();
-                    }
-                }
-            }
+            gather_any(&on, at, col, line);
         }
         if encode.replaces_elements() {
             for code in &mut scratch {
@@ -205,7 +284,23 @@ fn gathered_tiles<E: Encode>(mut on: Packing<'_>, encode: E) {
     }
 }
 
-/// Elements `col` bytes apart, from byte `at`, as f32.
+/// Elements of the source `col` bytes apart, from byte `at`, as f32.
+#[inline(always)]
+fn gather_any(on: &Packing<'_>, at: usize, col: isize, line: &mut [[u8; 4]]) {
+    match on.from {
+        Number::F32 => gather::<F32, 4>(on.src, at, col, line),
+        Number::Bf16 => gather::<Bf16, 2>(on.src, at, col, line),
+        Number::F16 => gather::<F16, 2>(on.src, at, col, line),
+        other => {
+            for (c, to) in line.iter_mut().enumerate() {
+                let at = at.wrapping_add_signed((c as isize).wrapping_mul(col));
+                *to = (other.convert(Number::F32, other.load(on.src, at)) as u32).to_le_bytes();
+            }
+        }
+    }
+}
+
+/// The same of a format that has a lane.
 #[inline(always)]
 fn gather<L: Lane<N>, const N: usize>(src: &[u8], at: usize, col: isize, line: &mut [[u8; 4]]) {
     if col == N as isize {

@@ -18,7 +18,12 @@ pub(crate) struct TilePacker<E, const N: usize> {
 impl<E: Encode, const N: usize> TilePacker<E, N> {
     #[inline(always)]
     pub(crate) fn new(encode: E, tile: TileShape) -> TilePacker<E, N> {
-        let groups = tile.elements() / GROUP;
+        TilePacker::of_groups(encode, tile.elements() / GROUP)
+    }
+
+    /// For as many groups, at most those of the largest tile.
+    #[inline(always)]
+    pub(crate) fn of_groups(encode: E, groups: usize) -> TilePacker<E, N> {
         TilePacker { encode, groups, amax: [0; MAX_GROUPS], codes: [[0; GROUP]; MAX_GROUPS] }
     }
 

@@ -7,7 +7,7 @@ use super::decode::Decode;
 use super::encode::MAX_GROUPS;
 use super::lanes::{Bf16, F16, F32, Lane};
 use super::mx::{FloatDecode, IntDecode, MxVector};
-use crate::formats::{BlockCodec, Decoding, GROUP, Number, Rule, TileShape};
+use crate::formats::{BlockCodec, Decoding, GROUP, MX_BLOCK, Number, Rule, TileShape};
 use crate::memory::{assert_readable, assert_writable};
 
 /// A row of packed tiles to unpack: which rectangle of each, and where it goes.
@@ -96,11 +96,9 @@ impl<'a> Unpacking<'a> {
 /// Vector code where there is some, the rule for the rest.
 #[inline(always)]
 pub(crate) fn body(on: Unpacking<'_>) {
-    if on.codec.options().compact {
-        return scalar(on);
-    }
     let codec = on.codec;
     match codec.rule() {
+        Rule::Bfp(_) if codec.options().compact => scalar(on),
         Rule::Bfp(bfp) if codec.options().decoding == Decoding::Device => to_any(on, DeviceDecode::new(bfp)),
         Rule::Bfp(bfp) => to_any(on, BfpDecode::new(bfp, codec.options().decoding == Decoding::Host)),
         Rule::Mx(element) if element.is_float() => {
@@ -120,9 +118,44 @@ fn to_any<D: Decode>(on: Unpacking<'_>, decode: D) {
     }
 }
 
+/// Blocks of an MX format as the OCP text has them, each a tile of its own.
+#[inline(always)]
+fn blocks<D: Decode, L: Lane<N>, const N: usize>(on: Unpacking<'_>, decode: D) {
+    let (codec, a) = (on.codec, on.args);
+    let whole = (a.cols, a.dst_col) == (MX_BLOCK, N as isize);
+    let mut bytes = [[0; GROUP]; MAX_GROUPS];
+    for t in 0..a.tiles {
+        let (shared, packed) = (on.tile(t)[0], &on.tile(t)[1..]);
+        let codes = spread(codec.code_bits(), packed, &mut bytes);
+        let (scale, holds) = decode.scale(shared);
+        let start = on.place(t, 0, 0);
+        let mut apart = [[MaybeUninit::new(0); N]; MX_BLOCK];
+        let out: &mut [[MaybeUninit<u8>; N]; MX_BLOCK] = match whole {
+            true => on.dst[start..][..MX_BLOCK * N].as_chunks_mut().0.try_into().expect("a block"),
+            false => &mut apart,
+        };
+        for (codes, out) in codes.iter().zip(out.as_chunks_mut::<GROUP>().0) {
+            if holds {
+                put::<D, L, N>(&decode.values(codes, scale), out);
+            } else {
+                put_scalar::<D, L, N>(decode, codes, shared, out);
+            }
+        }
+        if !whole {
+            for (c, element) in apart[a.col0..][..a.cols].iter().enumerate() {
+                let at = on.place(t, 0, c);
+                on.dst[at..][..N].copy_from_slice(element);
+            }
+        }
+    }
+}
+
 /// Tile by tile, row by row as stored, a group at a time.
 #[inline(always)]
 fn tiles<D: Decode, L: Lane<N>, const N: usize>(on: Unpacking<'_>, decode: D) {
+    if on.codec.options().compact {
+        return blocks::<D, L, N>(on, decode);
+    }
     let (codec, a) = (on.codec, on.args);
     let transposed = codec.tile().transposed().filter(|_| codec.options().transposed);
     let (row0, col0, rows, cols, row, col) = match transposed {
@@ -278,6 +311,13 @@ fn spread<'a>(bits: usize, packed: &'a [u8], bytes: &'a mut [[u8; GROUP]; MAX_GR
         4 => {
             for (pair, &byte) in spread.as_chunks_mut::<2>().0.iter_mut().zip(packed) {
                 *pair = (u16::from(byte) | u16::from(byte) << 4).to_le_bytes();
+            }
+        }
+        6 => {
+            // Each to the upper bits of its byte.
+            for (quad, three) in spread.as_chunks_mut::<4>().0.iter_mut().zip(packed.as_chunks::<3>().0) {
+                let w = u32::from_le_bytes([three[0], three[1], three[2], 0]);
+                *quad = [w << 2, w >> 4, w >> 10, w >> 16].map(|code| code as u8 & 0xFC);
             }
         }
         _ => {

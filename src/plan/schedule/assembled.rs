@@ -81,7 +81,7 @@ impl Nest<'_> {
     }
 }
 
-/// The schedule of elements that are assembled, and the bytes of a segment.
+/// The schedule of elements that are assembled, and the bytes of a run of the destination that a block makes.
 pub(super) fn schedule(loops: &[Loop], src: &Endpoint, dst: &Endpoint, op: Op) -> (Schedule, i64) {
     let nest = Nest::new(loops, src, dst, op);
     let mut schedule = Schedule::new(loops);
@@ -98,7 +98,17 @@ pub(super) fn schedule(loops: &[Loop], src: &Endpoint, dst: &Endpoint, op: Op) -
     windows(&nest, &mut schedule);
     schedule.assembled = true;
     prefetch(&nest, &mut schedule);
-    (schedule, extent)
+    let run = run(&nest, &schedule, extent);
+    (schedule, run)
+}
+
+/// The bytes of a run that segments of `extent` bytes make where they follow one another in the destination, as the rows
+/// of a face do.
+fn run(nest: &Nest<'_>, schedule: &Schedule, extent: i64) -> i64 {
+    (0..schedule.segment).rev().filter(|&i| schedule.blocks[i] > 1).fold(extent, |run, i| {
+        let follows = schedule.packed[i] == run && nest.loops[i].step[4] == run;
+        if follows { run * schedule.blocks[i] as i64 } else { run }
+    })
 }
 
 /// Makes blocks of several segments, so that the source too is read in whole lines; returns the bytes of a segment.

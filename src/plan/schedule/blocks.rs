@@ -1,16 +1,21 @@
 //! What all ways of choosing blocks share.
 
+use crate::layout::axis::Addr;
 use crate::plan::ir::{Loop, Schedule};
 
 /// The loops by how far they step in the source, the longest way first: so the source is read in the order in which it
 /// lies.
 pub(super) fn by_source(loops: &[Loop]) -> Vec<usize> {
-    let far = |i: &usize| {
-        let s = loops[*i].step;
-        (s[0].unsigned_abs(), s[1].unsigned_abs(), s[2].unsigned_abs(), s[4])
-    };
-    let mut order: Vec<usize> = (0..loops.len()).collect();
-    order.sort_by_key(|i| std::cmp::Reverse(far(i)));
+    by_source_of(loops.len(), |i| (loops[i].src(), loops[i].step[4]))
+}
+
+/// The same for loops of which `step` says how far they step in the source, and in bytes of the destination.
+pub(super) fn by_source_of(count: usize, step: impl Fn(usize) -> (Addr, i64)) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    order.sort_by_key(|&i| {
+        let (source, destination) = step(i);
+        std::cmp::Reverse((source.map(i64::unsigned_abs), destination))
+    });
     order
 }
 

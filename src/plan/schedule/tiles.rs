@@ -1,5 +1,6 @@
 //! Tiles of a block format that are packed: in rows of tiles, where a kernel reads them in place.
 
+use super::blocks::by_source_of;
 use crate::plan::conversion::Endpoint;
 use crate::plan::ir::{Gather, InPlace, LINE, Loop, Schedule};
 
@@ -18,13 +19,21 @@ pub(super) fn schedule(
     let cols = dst.codec.map_or(1, |c| c.tile().cols());
     schedule.in_place = if src.codec.is_none() { in_place(parts, cols) } else { None };
     let changes_unit = |i: usize| loops[i].step[3] != 0 || parts[0].moves[i][0] != 0;
-    let row = loops.len().checked_sub(1).filter(|&i| schedule.in_place.is_some() && !changes_unit(i));
+    let reads = |i: usize| parts[0].moves[i];
+    let near = src.block_bytes as isize;
+    // What lies in rows is read as the tiles are written; other tiles as the source lies, so that its lines are read once.
+    let rows = schedule.in_place.is_some_and(|tile| tile.cols == 1 || tile.src_col == near);
+    if !rows {
+        schedule.order = by_source_of(loops.len(), |i| (reads(i), loops[i].step[4]));
+    }
+    let row = schedule.order.last().copied();
+    let row = row.filter(|&i| schedule.in_place.is_some() && !changes_unit(i));
     if let Some(row) = row {
         schedule.tiles = Some(row);
         schedule.blocks[row] = loops[row].n;
         // Whole lines, if the tiles of a row are a run of bytes.
         let block_bytes = dst.block_bytes as i64;
-        if streams && loops[row].step[4] == block_bytes {
+        if streams && rows && loops[row].step[4] == block_bytes {
             let whole = (1..=4).find(|n| n * block_bytes % LINE as i64 == 0).unwrap_or(1);
             schedule.segment = row;
             schedule.blocks[row] = loops[row].n.min(((PACKED / (whole * block_bytes)).max(1) * whole) as u64);

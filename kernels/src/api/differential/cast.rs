@@ -10,7 +10,7 @@ pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
     let edges = Integer::ALL.map(Integer::range).into_iter().flat_map(|(least, greatest)| [least, greatest]);
     let values: Vec<i128> = edges.flat_map(|edge| [edge - 1, edge, edge + 1]).chain(-2..70).collect();
     let pairs = Integer::ALL.into_iter().flat_map(|from| Integer::ALL.map(|to| Cast::Integer(from, to)));
-    let numbers = [Number::F64, Number::F32, Number::Bf16, Number::F16, Number::Sen169];
+    let numbers = Number::ALL;
     let floats = Integer::ALL.into_iter().flat_map(|from| numbers.map(|to| Cast::Value(from, to)));
     for cast in pairs.chain(floats).chain(numbers.map(Cast::Truth)) {
         let (from, to) = (cast.source_size(), cast.size());

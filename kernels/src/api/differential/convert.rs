@@ -8,10 +8,14 @@ use crate::{Number, OuterLoop, Window};
 /// Every pair; the windows that take a path of their own; every code of two bytes, and wider ones around all edges.
 pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
     for from in Number::ALL {
-        let src: Vec<u8> = codes(from)
+        let mut src: Vec<u8> = codes(from)
             .step_by(if cfg!(miri) && from.size() > 1 { 211 } else { 1 })
             .flat_map(|code| code.to_le_bytes().into_iter().take(from.size()))
             .collect();
+        let enough = 4300 * from.size();
+        if src.len() < enough {
+            src = src.iter().copied().cycle().take(enough).collect();
+        }
         let count = src.len() / from.size();
         for to in Number::ALL {
             let (f, t) = (from.size() as isize, to.size() as isize);
@@ -33,10 +37,33 @@ pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
                 same(tested, rule, from, to, &src, &window(rows, cols, f, r * f, c * t, t));
                 same(tested, rule, from, to, &src, &window(rows, cols, 0, f, c * t, t));
             }
+            // What goes by way of L1, in blocks and what is left of them.
+            for (rows, cols) in [(40, 53), (53, 40), (3, 700), (700, 3), (17, 16)] {
+                let (r, c) = (rows as isize, cols as isize);
+                same(tested, rule, from, to, &src, &window(rows, cols, f, r * f, c * t, t));
+                same(tested, rule, from, to, &src, &window(rows, cols, f, r * f, c * t + 1, t));
+                same(tested, rule, from, to, &src, &window(rows, cols, c * f, f, t, r * t + 2));
+                same(tested, rule, from, to, &src, &window(rows, cols, 2 * c * f, 2 * f, c * t, t));
+                same(tested, rule, from, to, &src, &window(rows, cols, c * f, f, 3 * c * t, 3 * t));
+                same(tested, rule, from, to, &src, &window(rows, cols, 2 * f, 2 * r * f, 3 * c * t, 3 * t));
+                same(tested, rule, from, to, &src, &window(rows, cols, f, 0, c * t, t));
+                let last = (rows * cols - 1) * from.size();
+                same_loops(
+                    tested,
+                    rule,
+                    from,
+                    to,
+                    (&src, last),
+                    &window(rows, cols, -c * f, -f, c * t, t),
+                    &[],
+                );
+            }
             let w = window(3, 5, 40 * f, f, 5 * t, t);
             let outer =
                 [OuterLoop { n: 2, src: 20 * f, dst: 60 * t }, OuterLoop { n: 4, src: 5 * f, dst: 15 * t }];
-            same_loops(tested, rule, from, to, &src, &w, &outer);
+            same_loops(tested, rule, from, to, (&src, 0), &w, &outer);
+            let w = window(3, 5, f, 40 * f, 5 * t, t);
+            same_loops(tested, rule, from, to, (&src, 0), &w, &outer);
         }
     }
 }
@@ -68,7 +95,7 @@ fn codes(number: Number) -> Box<dyn Iterator<Item = u64>> {
 }
 
 fn same(tested: &Kernels, rule: &Kernels, from: Number, to: Number, src: &[u8], w: &Window) {
-    same_loops(tested, rule, from, to, src, w, &[]);
+    same_loops(tested, rule, from, to, (src, 0), w, &[]);
 }
 
 fn same_loops(
@@ -76,7 +103,7 @@ fn same_loops(
     rule: &Kernels,
     from: Number,
     to: Number,
-    src: &[u8],
+    (src, src_at): (&[u8], usize),
     w: &Window,
     outer: &[OuterLoop],
 ) {
@@ -84,7 +111,7 @@ fn same_loops(
     let len = loops.map(|(n, step)| n.saturating_sub(1) * step as usize).sum::<usize>() + to.size();
     let run = |kernels: &Kernels| {
         let mut dst = vec![MaybeUninit::new(0xEE); len + 6];
-        kernels.convert_loops(from, to, src, 0, &mut dst, 3, w, outer, 7);
+        kernels.convert_loops(from, to, src, src_at, &mut dst, 3, w, outer, 7);
         assume_written(dst)
     };
     let (got, want) = (run(tested), run(rule));

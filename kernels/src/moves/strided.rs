@@ -1,0 +1,130 @@
+//! Conversions of elements that do not lie one after another along the same loop on both sides: transposes, views with
+//! strides, reversed and repeated elements.
+//!
+//! A block of them at a time is brought together in L1 by the copies and transposes, converted there as one run, and put
+//! where it belongs: of these three steps those that a window needs.
+
+use std::mem::MaybeUninit;
+
+use super::copy;
+use crate::memory::{CACHE_LINE, StridedCopy, Window, as_written, prefetch_rows_l2};
+
+/// The most elements of a block.
+const BLOCK: usize = 512;
+
+/// The most bytes of an element.
+const ELEMENT: usize = 8;
+
+/// What a block needs in L1: its elements before and after they are converted.
+pub(crate) struct Scratch {
+    before: [u8; BLOCK * ELEMENT],
+    after: [u8; BLOCK * ELEMENT],
+}
+
+impl Scratch {
+    #[inline(always)]
+    pub(crate) fn zero() -> Scratch {
+        Scratch { before: [0; BLOCK * ELEMENT], after: [0; BLOCK * ELEMENT] }
+    }
+}
+
+/// One side's bytes, where the window begins in them, and the size of an element.
+pub(crate) struct Side<B> {
+    pub(crate) bytes: B,
+    pub(crate) at: usize,
+    pub(crate) size: usize,
+}
+
+/// Converts a window that was found to lie inside of both sides: `run` gets elements that follow one another, and as much
+/// room. While elements are brought together, what lies `prefetch_distance` bytes further in the source is prefetched, unless
+/// that is 0.
+#[inline(always)]
+pub(crate) fn convert(
+    window: Window,
+    src: Side<&[u8]>,
+    dst: Side<&mut [MaybeUninit<u8>]>,
+    prefetch_distance: isize,
+    Scratch { before, after }: &mut Scratch,
+    mut run: impl FnMut(&[u8], &mut [MaybeUninit<u8>]),
+) {
+    let w = oriented(window, src.size, dst.size);
+    let (gathers, scatters) = (w.src_col != src.size as isize, w.dst_col != dst.size as isize);
+    let (rows, cols) = if gathers || scatters { block(&w, src.size, dst.size) } else { (w.rows, w.cols) };
+    let whole = cols == w.cols && w.dst_row == (w.cols * dst.size) as isize;
+    for col in (0..w.cols).step_by(cols) {
+        for row in (0..w.rows).step_by(rows) {
+            let part = Window { rows: rows.min(w.rows - row), cols: cols.min(w.cols - col), ..w };
+            let from = place(src.at, row, w.src_row, col, w.src_col);
+            let to = place(dst.at, row, w.dst_row, col, w.dst_col);
+            let (from_row, to_row) = ((part.cols * src.size) as isize, (part.cols * dst.size) as isize);
+            if gathers {
+                let packed = Window { dst_row: from_row, dst_col: src.size as isize, ..part };
+                let room = as_written(before);
+                if let Some(copy) = StridedCopy::new(src.size, src.bytes, from, room, 0, &packed, &[]) {
+                    copy::elements(copy.prefetching(prefetch_distance));
+                }
+            }
+            // Rows that follow one another on both sides are one run.
+            let joined = gathers && (scatters || whole);
+            let (runs, elements) = if joined { (1, part.rows * part.cols) } else { (part.rows, part.cols) };
+            for r in 0..runs {
+                let near = if gathers {
+                    &before[place(0, r, from_row, 0, 0)..]
+                } else {
+                    let at = place(from, r, w.src_row, 0, 0);
+                    if prefetch_distance != 0 {
+                        prefetch_rows_l2::<1>(src.bytes, at.wrapping_add_signed(prefetch_distance), 0);
+                    }
+                    &src.bytes[at..]
+                };
+                let far = if scatters {
+                    &mut as_written(after)[place(0, r, to_row, 0, 0)..]
+                } else {
+                    &mut dst.bytes[place(to, r, w.dst_row, 0, 0)..]
+                };
+                // The only call: what it is made of is inlined here, for every pair of formats.
+                run(&near[..elements * src.size], &mut far[..elements * dst.size]);
+            }
+            if scatters {
+                let packed = Window { src_row: to_row, src_col: dst.size as isize, ..part };
+                if let Some(copy) = StridedCopy::new(dst.size, after, 0, dst.bytes, to, &packed, &[]) {
+                    copy::elements(copy);
+                }
+            }
+        }
+    }
+}
+
+/// The window with its rows and columns as they suit best: runs along the columns where there are some, and what is narrower
+/// is transposed.
+#[inline(always)]
+fn oriented(w: Window, from: usize, to: usize) -> Window {
+    let runs = |w: &Window| (w.src_col == from as isize, w.dst_col == to as isize);
+    let swapped = w.swapped();
+    let better = match (runs(&w), runs(&swapped)) {
+        ((true, true), _) => false,
+        (_, (true, true)) => true,
+        // A transpose: written in runs if the source is as narrow, else read in runs.
+        ((false, true), (true, false)) => to < from,
+        ((true, false), (false, true)) => to >= from,
+        ((false, false), (false, false)) => swapped.src_col.unsigned_abs() < w.src_col.unsigned_abs(),
+        (of_w, _) => of_w == (false, false),
+    };
+    if better { swapped } else { w }
+}
+
+/// Rows and columns of a block: a cache line along the rows of a transpose, and as many columns as there is room for.
+#[inline(always)]
+fn block(w: &Window, from: usize, to: usize) -> (usize, usize) {
+    let element = if w.dst_row == to as isize { to } else { from };
+    let rows = w.rows.min((CACHE_LINE / element).clamp(8, 32));
+    let cols = w.cols.min(BLOCK / rows);
+    (w.rows.min(BLOCK / cols), cols)
+}
+
+/// Where the element of a row and a column lies.
+#[inline(always)]
+fn place(at: usize, row: usize, row_step: isize, col: usize, col_step: isize) -> usize {
+    at.wrapping_add_signed((row as isize).wrapping_mul(row_step))
+        .wrapping_add_signed((col as isize).wrapping_mul(col_step))
+}
