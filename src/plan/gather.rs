@@ -29,7 +29,8 @@ struct Tiled {
 /// # Errors
 /// [`Error::TooComplex`] where that takes too many regions.
 pub(super) fn align(regions: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Region<6>>> {
-    if regions.len() == 1 && !regions[0].loops.iter().any(is_mixed) {
+    let mixed = regions.iter().any(|r| r.loops.iter().any(is_mixed));
+    if !mixed && lie_apart(&regions, layout) {
         return Ok(regions);
     }
     let mut aligner = Aligner { layout, looked_at: 0, out: Vec::new() };
@@ -42,6 +43,13 @@ pub(super) fn align(regions: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Regi
     }
     let loops = |t: &Tiled| t.outer.iter().chain(&t.inner).map(|l| (l.n, l.step)).collect();
     Ok(aligner.out.into_iter().map(|t| Region { at: t.at, loops: loops(&t) }).collect())
+}
+
+/// Whether regions of upward loops reach ranges of tiles that follow one another, as those of most layouts do.
+fn lie_apart(regions: &[Region<6>], layout: &Layout) -> bool {
+    let span = |&(n, step): &(u64, AddressPair)| (n as i64 - 1) * layout.linear(dst(step));
+    let last = |r: &Region<6>| layout.linear(dst(r.at)) + r.loops.iter().map(span).sum::<i64>();
+    regions.windows(2).all(|pair| last(&pair[0]) < layout.linear(dst(pair[1].at)))
 }
 
 /// One nest for all regions that reach the same tiles; the regions are aligned.
