@@ -70,10 +70,10 @@ impl Nests {
     fn count(&self, tensor: &Tensor) -> Result<u64> {
         check_sizes("shape", &tensor.shape)?;
         let elements = volume("the tensor", tensor.shape.iter().copied())?;
-        volume("the repeats", self.repeats.iter().map(|l| l.0))?;
+        volume("what the repeats reach", self.repeats.iter().map(|l| l.0))?;
         let mut sum = 0;
         for piece in &self.pieces {
-            sum += u128::from(volume("the loops", piece.loops.iter().map(|l| l.0))?);
+            sum += u128::from(volume("what the loops reach", piece.loops.iter().map(|l| l.0))?);
         }
         if sum != u128::from(elements) {
             let needed = format!("{elements}, those of shape {}", join(&tensor.shape));

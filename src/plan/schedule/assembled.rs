@@ -2,7 +2,7 @@
 
 use super::blocks::{Segment, between, by_source, stays_in_unit};
 use crate::plan::conversion::{Endpoint, Op};
-use crate::plan::ir::{LINE, Loop, MAX_BLOCK, Schedule};
+use crate::plan::ir::{LINE, Loop, MAX_BLOCK, MAX_SEGMENTS, Schedule};
 
 /// Bytes of a segment that is assembled first. Reading one block and writing another overlap in the processor as far as
 /// it looks ahead, which is about this much: twice of it costs a quarter of the speed.
@@ -133,7 +133,7 @@ fn widen(nest: &Nest<'_>, schedule: &mut Schedule, mut extent: i64) -> i64 {
         schedule.blocks[segment] = schedule.blocks[segment].min(wanted.max(1));
         extent = (shortest * schedule.blocks[segment]) as i64;
     }
-    let mut bytes = extent as u64;
+    let (mut bytes, mut segments) = (extent as u64, 1);
     for i in between {
         // A line of the source, or two where there are no more.
         let line = LINE as i64;
@@ -143,11 +143,13 @@ fn widen(nest: &Nest<'_>, schedule: &mut Schedule, mut extent: i64) -> i64 {
             u64::MAX
         };
         let capacity = if across.is_some() { lines } else { u64::MAX };
-        let iterations = loops[i].n.min(MAX_BLOCK as u64 / bytes).min(capacity);
+        let iterations =
+            loops[i].n.min(MAX_BLOCK as u64 / bytes).min(MAX_SEGMENTS as u64 / segments).min(capacity);
         if iterations > 1 {
             schedule.blocks[i] = iterations;
             schedule.packed[i] = bytes as i64;
             bytes *= iterations;
+            segments *= iterations;
         }
     }
     extent

@@ -209,6 +209,9 @@ fn bank(cursor: &mut Cursor<'_>) -> Result<u32> {
 fn number(cursor: &mut Cursor<'_>) -> Result<PadValue> {
     let start = cursor.start();
     let text = cursor.skip_value();
+    if text.is_empty() {
+        return Err(cursor.expected("a number, `inf` or `-inf`"));
+    }
     text.parse().map(PadValue::new).map_err(|_| {
         let message = format!("expected a number, `inf` or `-inf`, found {}", quote(text));
         cursor.error_since(start, message)

@@ -162,8 +162,8 @@ impl Cut {
 
 /// The buffers of one device, for each device. What is dealt on one device is dealt so on each.
 fn spread(one: &Space, devices: u64) -> Result<Space> {
-    let units = volume("the units of the mesh", [one.units, devices])?;
-    let buffers = volume("the buffers of the mesh", [one.buffers, devices])?;
+    let units = volume("the number of units of the mesh", [one.units, devices])?;
+    let buffers = volume("the number of buffers of the mesh", [one.buffers, devices])?;
     Ok(Space { units, buffers, ..one.clone() })
 }
 
