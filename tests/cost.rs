@@ -9,7 +9,7 @@ use tilewright::family::Descriptor;
 use tilewright::family::host::strided::Memref;
 use tilewright::family::tenstorrent::mesh::Mapper;
 use tilewright::family::{Family, Placement, Tensor};
-use tilewright::{DType, Options, Plan};
+use tilewright::{DType, Error, Options, Plan};
 
 use thread_time::thread_time;
 
@@ -118,4 +118,26 @@ fn shards_that_end_anywhere_are_planned_by_runs() {
             assert!(steps <= 10_000 * plan.nests() as u64, "{steps} allocations for {} nests", plan.nests());
         }
     }
+}
+
+/// Batches whose rows begin anywhere in a tile, and whose tiles share no period: each tile is its own nest, which is too
+/// many. That is certain after as many regions as a plan may have nests; it once took sixteen times as many.
+#[test]
+fn what_is_too_complex_is_refused_as_soon_as_that_is_certain() {
+    let tensor = Tensor { shape: vec![44, 835_971, 3808], dtype: DType::Bf16 };
+    let layout =
+        |text: &str| text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap();
+    let from = layout(
+        "ttnn(dtype=bfloat8_b, layout=TILE, memory=ND_SHARDED, grid=(1, 90), shard=(2, 64, 96), \
+         orientation=COL_MAJOR)",
+    );
+    let to = layout(
+        "metal(shape=(44, 835971, 3808), collapse=[(0, -1)], grid=(1, 90), tile=(32, 32), dtype=bfp_bf8, oob=one, \
+         memory=l1)",
+    );
+    let mut plan = None;
+    let steps = allocations(|| plan = Some(Plan::compile(&from, &to, &Options::default())));
+    assert!(matches!(plan, Some(Err(Error::TooComplex { .. }))), "{plan:?}");
+    println!("refused after {steps} allocations");
+    assert!(steps <= 8 << 18, "{steps} allocations");
 }

@@ -31,7 +31,7 @@ use crate::dtype::Format;
 use crate::error::{Error, Result};
 use axis::{Addr, Axis, Level};
 use index::{ravel, unravel};
-use piecewise::add;
+use piecewise::{Region, add};
 
 pub use cells::{Cells, Pages};
 pub use content::Content;
@@ -296,9 +296,14 @@ impl Layout {
         if self.elements() == 0 {
             return Ok(());
         }
-        for axis in &self.axes {
-            axis.gaps().map_err(|e| self.name_collision(axis, e))?;
-        }
+        self.gaps().map(|_| ())
+    }
+
+    /// The cells of each axis without an element; an error unless no two elements share a place. The layout is not
+    /// empty.
+    fn gaps(&self) -> Result<Vec<Vec<Region<1>>>> {
+        let named = |axis: &Axis| axis.gaps().map_err(|e| self.name_collision(axis, e));
+        let gaps = self.axes.iter().map(named).collect::<Result<_>>()?;
         let mut levels = self.linear_levels();
         levels.sort_by_key(|l| std::cmp::Reverse(l.1));
         let mut extent = self.block_bytes() as i128;
@@ -312,7 +317,7 @@ impl Layout {
             }
             extent += (i128::from(n) - 1) * i128::from(step);
         }
-        Ok(())
+        Ok(gaps)
     }
 
     /// The digits that move bytes, as steps through all units.

@@ -13,6 +13,9 @@ const MAX_BOXES: usize = 1 << 18;
 impl Layout {
     /// The places that hold no element, as regions: loops over elements of plain formats, over
     /// whole tiles of block formats (inside of a tile the codec pads).
+    ///
+    /// # Errors
+    /// Those of [`Layout::check_destination`]; [`Error::TooComplex`] for more than [`MAX_BOXES`] regions.
     pub(crate) fn padding(&self) -> Result<Vec<Region<3>>> {
         let block_bytes = self.block_bytes() as i64;
         if self.elements() == 0 {
@@ -20,8 +23,9 @@ impl Layout {
             let loops = vec![(self.space.units, [1, 0, 0]), (n, [0, block_bytes, 0])];
             return Ok(if n == 0 { vec![] } else { vec![Region { at: [0; 3], loops }] });
         }
+        let free = self.axes.iter().zip(self.gaps()?).map(|(axis, gaps)| self.free(axis, gaps));
+        let free: Vec<_> = free.collect::<Result<_>>()?;
         let mut out = self.holes();
-        let free: Vec<_> = self.axes.iter().map(|axis| self.free(axis)).collect::<Result<_>>()?;
         if free.iter().all(Vec::is_empty) {
             return Ok(out);
         }
@@ -58,13 +62,12 @@ impl Layout {
         }
     }
 
-    /// The cells of an axis without an element: elements, or whole tiles.
-    fn free(&self, axis: &Axis) -> Result<Vec<Region<1>>> {
-        let (gaps, inner) = (axis.gaps()?, self.in_tile(axis));
+    /// The cells of an axis without an element, as elements or as whole tiles.
+    fn free(&self, axis: &Axis, gaps: Vec<Region<1>>) -> Result<Vec<Region<1>>> {
         if gaps.is_empty() || !matches!(self.format, Format::Block(_)) {
             return Ok(gaps);
         }
-        whole_tiles(gaps, inner)
+        whole_tiles(gaps, self.in_tile(axis))
     }
 
     /// The used, free and all places along one axis, in elements or in whole tiles.
@@ -97,7 +100,7 @@ impl Layout {
         levels.sort_by_key(|l| std::cmp::Reverse(l.1));
         // Work through (levels, place of the first cell, bytes up to the next one, loops around), outermost first.
         let mut stack = vec![(levels.as_slice(), offset, total - offset, Vec::new())];
-        while let Some((levels, at, bytes, loops)) = stack.pop() {
+        while let Some((levels, at, bytes, mut loops)) = stack.pop() {
             let Some((&(n, step), rest)) = levels.split_first() else {
                 if bytes > block_bytes {
                     self.push_run(at + block_bytes, &loops, bytes - block_bytes, &mut out);
@@ -105,15 +108,12 @@ impl Layout {
                 continue;
             };
             let last = bytes - (n - 1) * step as u64;
-            let around = |n: u64| {
-                let mut around = loops.clone();
-                around.push((n, step));
-                around
-            };
             if last == step as u64 {
-                stack.push((rest, at, last, around(n)));
+                loops.push((n, step));
+                stack.push((rest, at, last, loops));
             } else {
-                stack.push((rest, at, step as u64, around(n - 1)));
+                let around = loops.iter().copied().chain([(n - 1, step)]).collect();
+                stack.push((rest, at, step as u64, around));
                 stack.push((rest, at + (n - 1) * step as u64, last, loops));
             }
         }

@@ -29,19 +29,29 @@ struct Tiled {
 /// # Errors
 /// [`Error::TooComplex`] where that takes too many regions.
 pub(super) fn align(regions: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Region<6>>> {
-    if regions.len() == 1 && !regions[0].loops.iter().any(is_mixed) {
+    let mixed = regions.iter().any(|r| r.loops.iter().any(is_mixed));
+    if !mixed && lie_apart(&regions, layout) {
         return Ok(regions);
     }
-    let mut aligner = Aligner { layout, looked_at: 0, out: Vec::new() };
+    let regions = tiled(regions, layout)?;
+    let mut aligner = Aligner { layout, looked_at: 0, waiting: regions.len(), out: Vec::new() };
     // Groups that reach tiles in common, with the number of outer loops that are alike.
-    let mut work = vec![(tiled(regions, layout)?, 0)];
+    let mut work = vec![(regions, 0)];
     while let Some((regions, depth)) = work.pop() {
+        aligner.waiting -= regions.len();
         for meeting in aligner.meetings(regions, depth) {
             aligner.align(meeting, depth, &mut work)?;
         }
     }
     let loops = |t: &Tiled| t.outer.iter().chain(&t.inner).map(|l| (l.n, l.step)).collect();
     Ok(aligner.out.into_iter().map(|t| Region { at: t.at, loops: loops(&t) }).collect())
+}
+
+/// Whether regions of upward loops reach ranges of tiles that follow one another, as those of most layouts do.
+fn lie_apart(regions: &[Region<6>], layout: &Layout) -> bool {
+    let span = |&(n, step): &(u64, AddressPair)| (n as i64 - 1) * layout.linear(dst(step));
+    let last = |r: &Region<6>| layout.linear(dst(r.at)) + r.loops.iter().map(span).sum::<i64>();
+    regions.windows(2).all(|pair| last(&pair[0]) < layout.linear(dst(pair[1].at)))
 }
 
 /// One nest for all regions that reach the same tiles; the regions are aligned.
@@ -98,16 +108,20 @@ fn is_mixed(&(_, step): &(u64, AddressPair)) -> bool {
 struct Aligner<'a> {
     layout: &'a Layout,
     looked_at: usize,
+    /// Regions that are to be aligned further.
+    waiting: usize,
     out: Vec<Tiled>,
 }
 
 impl Aligner<'_> {
-    fn look_at(&mut self, regions: usize) -> Result<()> {
+    /// Counts regions that are looked at, and refuses where they are too many or too many are certain to come: a region
+    /// becomes one that is aligned or several, so those that wait, and `more` besides, are as many at the least.
+    fn look_at(&mut self, regions: usize, more: usize) -> Result<()> {
         self.looked_at += regions;
         if self.looked_at > MAX_LOOKED_AT {
             return Err(Error::TooComplex { what: "the alignment of tiles".into(), cap: MAX_LOOKED_AT });
         }
-        limit(self.out.len())
+        limit(self.out.len() + self.waiting + more)
     }
 
     fn start(&self, region: &Tiled) -> i64 {
@@ -144,7 +158,7 @@ impl Aligner<'_> {
         depth: usize,
         work: &mut Vec<(Vec<Tiled>, usize)>,
     ) -> Result<()> {
-        self.look_at(regions.len())?;
+        self.look_at(regions.len(), regions.len())?;
         let steps = regions.iter().filter_map(|r| r.outer.get(depth));
         let period = steps.map(|l| self.layout.linear(l.dst())).max().unwrap_or(0);
         if period == 0 || regions.iter().all(|r| alike(r, &regions[0], depth)) {
@@ -168,7 +182,8 @@ impl Aligner<'_> {
             let even = active.iter().all(|p| dst(p.step) == dst(one.step));
             let n = if even { (to - from) as u64 } else { 1 };
             for k in (from..to).step_by(n as usize) {
-                self.look_at(active.len())?;
+                self.look_at(active.len(), active.len())?;
+                self.waiting += active.len();
                 let regions = active.iter().map(|p| p.part(k, n, depth)).collect();
                 work.push((regions, depth + usize::from(n > 1)));
             }
@@ -187,7 +202,7 @@ impl Aligner<'_> {
         let mut out = Vec::new();
         let mut work = regions;
         while let Some(mut body) = work.pop() {
-            self.look_at(1)?;
+            self.look_at(1, out.len() + work.len() + 1)?;
             let (first, phase) = ((self.start(&body) - lo) / period, (self.start(&body) - lo) % period);
             if phase + self.extent(&body.outer[depth..]) <= period {
                 out.push(Iterations { first, n: 1, step: [0; 6], body });

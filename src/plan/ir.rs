@@ -137,12 +137,17 @@ impl Schedule {
     /// One iteration after the other, in the order of the destination.
     pub(crate) fn new(loops: &[Loop]) -> Schedule {
         let natural: Vec<usize> = (0..loops.len()).collect();
+        Schedule::ordered(loops, natural.clone(), natural)
+    }
+
+    /// One iteration after the other, blocks in one order and what is inside of them in another.
+    pub(crate) fn ordered(loops: &[Loop], order: Vec<usize>, within: Vec<usize>) -> Schedule {
         Schedule {
             blocks: vec![1; loops.len()],
             packed: loops.iter().map(|l| l.step[4]).collect(),
             segment: loops.len(),
-            order: natural.clone(),
-            within: natural,
+            order,
+            within,
             ..Schedule::default()
         }
     }

@@ -16,8 +16,8 @@ use crate::layout::piecewise::{Piecewise, Region, add, zip};
 /// interleave them in a way that no product of maps describes.
 const MAX_FOLLOWED: u64 = 1 << 20;
 
-/// The nests that move every element, and those that fill what is left of the destination.
-pub(crate) fn lower(src: &Layout, dst: &Layout) -> Result<Vec<Nest>> {
+/// The nests that move every element, and those that fill what is left of the destination, its padding.
+pub(crate) fn lower(src: &Layout, dst: &Layout, padding: Vec<Region<3>>) -> Result<Vec<Nest>> {
     let mut nests = Vec::new();
     if src.elements() > 0 {
         let moves = moves(src, dst)?;
@@ -28,7 +28,7 @@ pub(crate) fn lower(src: &Layout, dst: &Layout) -> Result<Vec<Nest>> {
         }
     }
     let written = |s: Addr| [0, 0, 0, s[0], s[1], s[2]];
-    let fills = dst.padding()?.into_iter().map(|region| Region {
+    let fills = padding.into_iter().map(|region| Region {
         at: written(region.at),
         loops: region.loops.iter().map(|&(n, s)| (n, written(s))).collect(),
     });
@@ -166,6 +166,10 @@ mod tests {
         dense(&Tensor { shape: shape.to_vec(), dtype: DType::F32 })
     }
 
+    fn lowered(src: &Layout, dst: &Layout) -> Vec<Nest> {
+        lower(src, dst, dst.padding().unwrap()).unwrap()
+    }
+
     /// Destination byte, source byte, and loops of (iterations, destination step, source step).
     type Bytes = (i64, i64, Vec<(u64, i64, i64)>);
 
@@ -176,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_copy_of_equal_layouts_is_one_loop() {
-        let nests = lower(&row_major(&[4, 6]), &row_major(&[4, 6])).unwrap();
+        let nests = lowered(&row_major(&[4, 6]), &row_major(&[4, 6]));
         assert_eq!(bytes(&nests, &Leaf::Element), [(0, 0, vec![(24, 4, 4)])]);
         assert_eq!(nests.len(), 1);
     }
@@ -184,14 +188,14 @@ mod tests {
     #[test]
     fn a_transpose_is_two_loops() {
         let columns = layout("memref<4x6xf32, strided<[1, 4]>>", &[4, 6]);
-        let nests = lower(&row_major(&[4, 6]), &columns).unwrap();
+        let nests = lowered(&row_major(&[4, 6]), &columns);
         assert_eq!(bytes(&nests, &Leaf::Element), [(0, 0, vec![(6, 16, 4), (4, 4, 24)])]);
     }
 
     #[test]
     fn a_padded_array_is_filled_between_its_rows() {
         let padded = layout("memref<3x4xf32, strided<[6, 1]>>", &[3, 4]);
-        let nests = lower(&row_major(&[3, 4]), &padded).unwrap();
+        let nests = lowered(&row_major(&[3, 4]), &padded);
         assert_eq!(bytes(&nests, &Leaf::Element), [(0, 0, vec![(3, 24, 16), (4, 4, 4)])]);
         // Two elements after each row but the last, which ends the array.
         assert_eq!(bytes(&nests, &Leaf::Fill), [(16, 0, vec![(2, 24, 0), (2, 4, 0)])]);
@@ -200,7 +204,7 @@ mod tests {
     #[test]
     fn a_ragged_tile_has_a_nest_for_each_face_and_fills_around() {
         let tile = layout("ttnn(dtype=float32, layout=TILE)", &[20, 16]);
-        let nests = lower(&row_major(&[20, 16]), &tile).unwrap();
+        let nests = lowered(&row_major(&[20, 16]), &tile);
         // Faces of 16x16: the first is whole, the third has 4 rows.
         assert_eq!(
             bytes(&nests, &Leaf::Element),
@@ -286,14 +290,14 @@ mod tests {
             ),
         ];
         for (from, to, shape, most) in cases {
-            let lowered = move || {
+            let work = move || {
                 let to = layout(to, shape);
-                let nests = lower(&layout(from, shape), &to).unwrap();
+                let nests = lowered(&layout(from, shape), &to);
                 assert_eq!(written(&nests, &to), to.space.units * to.space.unit_bytes, "{from}");
                 nests.len()
             };
             let thread = std::thread::Builder::new().stack_size(256 << 10);
-            let nests = thread.spawn(lowered).unwrap().join().unwrap();
+            let nests = thread.spawn(work).unwrap().join().unwrap();
             assert!(nests <= most, "{nests} nests from {from} to {to}");
         }
     }

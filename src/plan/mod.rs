@@ -64,7 +64,7 @@ impl Plan {
                 format!("{}, the shape of the source", crate::family::join(src.shape())),
             ));
         }
-        dst.check_destination()?;
+        let padding = dst.padding()?;
         let source = Endpoint::new(src, &options.of_source())?;
         let target = Endpoint::new(dst, options)?.packed_from(&source);
         let op = Op::new(&source, &target, options)?;
@@ -75,7 +75,7 @@ impl Plan {
             Store::Streamed => true,
         };
         let conversion = Conversion { src: &source, dst: &target, op, streams };
-        let lowered = lower::lower(src, dst)?;
+        let lowered = lower::lower(src, dst, padding)?;
         let scheduled = schedule::schedule(lowered, conversion);
         let nests = verify::verify(scheduled, conversion, src, dst)?;
         // To pack a tile of the fill costs as much as the rest of the plan, and few plans need one.

@@ -161,7 +161,7 @@ fn mutate(
     let plan = Plan::compile(from, to, &Options::default().with_store(store).with_saturate(true)).unwrap();
     let Plan { src, dst, op, streams, .. } = &plan;
     let conversion = Conversion { src, dst, op: *op, streams: *streams };
-    let scheduled = schedule::schedule(lower::lower(from, to).unwrap(), conversion);
+    let scheduled = schedule::schedule(lower::lower(from, to, to.padding().unwrap()).unwrap(), conversion);
     let source = bytes(plan.source_bytes());
     let expect = interpret(&plan, &source).unwrap().bytes;
     let blocks = [src.block_bytes as i64, dst.block_bytes as i64];

@@ -1,6 +1,6 @@
 //! Elements that are assembled in L1 and written from there, and the same blocks without assembly.
 
-use super::blocks::{between, by_source, chain, stays_in_unit};
+use super::blocks::{Segment, between, by_source, stays_in_unit};
 use crate::plan::conversion::{Endpoint, Op};
 use crate::plan::ir::{LINE, Loop, MAX_BLOCK, MAX_SEGMENTS, Schedule};
 
@@ -89,11 +89,12 @@ pub(super) fn schedule(loops: &[Loop], src: &Endpoint, dst: &Endpoint, op: Op) -
     schedule.within.clone_from(&schedule.order);
     schedule.tiles = nest.tiles();
     let tiles = schedule.tiles;
-    let extent = chain(loops, nest.block_bytes, &mut schedule, nest.target(), |i| {
+    let segment = Segment::chain(loops, nest.block_bytes, nest.target(), |i| {
         let further = nest.in_runs && i + 1 < loops.len();
         !further && Some(i) != nest.across && (nest.fits(&loops[i]) || Some(i) == tiles)
     });
-    let extent = widen(&nest, &mut schedule, extent);
+    segment.put(loops, &mut schedule);
+    let extent = widen(&nest, &mut schedule, segment.bytes);
     overlap(&nest, &mut schedule, extent);
     windows(&nest, &mut schedule);
     schedule.assembled = true;
@@ -114,7 +115,7 @@ fn run(nest: &Nest<'_>, schedule: &Schedule, extent: i64) -> i64 {
 /// Makes blocks of several segments, so that the source too is read in whole lines; returns the bytes of a segment.
 fn widen(nest: &Nest<'_>, schedule: &mut Schedule, mut extent: i64) -> i64 {
     let Nest { loops, near, block_bytes, tile_rows, across, in_runs } = *nest;
-    let mut between = between(loops, schedule, |l| nest.stride(l));
+    let mut between = between(loops, schedule.segment, |l| nest.stride(l));
     if in_runs {
         between.clear();
     }

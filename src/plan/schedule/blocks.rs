@@ -24,38 +24,59 @@ pub(super) fn stays_in_unit(l: &Loop) -> bool {
     l.step[0] == 0 && l.step[3] == 0
 }
 
-/// Puts the loops of a segment of at most `target` bytes into the block, from the innermost outward as long as their
-/// steps chain in the destination and they fit, and returns its bytes.
-pub(super) fn chain(
-    loops: &[Loop],
-    block_bytes: i64,
-    schedule: &mut Schedule,
-    target: i64,
-    fits: impl Fn(usize) -> bool,
-) -> i64 {
-    let mut extent = block_bytes;
-    while let Some(i) = schedule.segment.checked_sub(1) {
-        let l = loops[i];
-        let capacity = (target / extent).max(1) as u64;
-        if !fits(i) || l.step[4] != extent || capacity == 1 && extent > block_bytes {
-            break;
-        }
-        schedule.segment = i;
-        schedule.blocks[i] = l.n.min(capacity);
-        extent *= schedule.blocks[i] as i64;
-        if schedule.blocks[i] < l.n {
-            break;
-        }
-    }
-    extent
+/// The loops of a segment: a run of bytes of the destination.
+pub(super) struct Segment {
+    /// The outermost of them; all that are further in are whole.
+    pub(super) first: usize,
+    /// Iterations of the outermost.
+    iterations: u64,
+    pub(super) bytes: i64,
 }
 
-/// Loops outside of the segment that fill what the segment leaves out between its runs of the source, nearest first;
-/// `stride` is how far a loop steps there, 0 for one that no block can have.
-pub(super) fn between(loops: &[Loop], schedule: &Schedule, stride: impl Fn(&Loop) -> i64) -> Vec<usize> {
-    let widest = loops[schedule.segment..].iter().map(&stride).max().unwrap_or(0);
+impl Segment {
+    /// The loops of a segment of at most `target` bytes, from the innermost outward as long as their steps chain in the
+    /// destination and they fit.
+    pub(super) fn chain(
+        loops: &[Loop],
+        block_bytes: i64,
+        target: i64,
+        fits: impl Fn(usize) -> bool,
+    ) -> Segment {
+        let mut segment = Segment { first: loops.len(), iterations: 1, bytes: block_bytes };
+        while let Some(i) = segment.first.checked_sub(1) {
+            let l = loops[i];
+            let capacity = (target / segment.bytes).max(1) as u64;
+            let full = capacity == 1 && segment.bytes > block_bytes;
+            if !fits(i) || l.step[4] != segment.bytes || full {
+                break;
+            }
+            let iterations = l.n.min(capacity);
+            segment = Segment { first: i, iterations, bytes: segment.bytes * iterations as i64 };
+            if iterations < l.n {
+                break;
+            }
+        }
+        segment
+    }
+
+    /// Puts the loops of the segment into the block.
+    pub(super) fn put(&self, loops: &[Loop], schedule: &mut Schedule) {
+        schedule.segment = self.first;
+        for (block, l) in schedule.blocks.iter_mut().zip(loops).skip(self.first) {
+            *block = l.n;
+        }
+        if let Some(block) = schedule.blocks.get_mut(self.first) {
+            *block = self.iterations;
+        }
+    }
+}
+
+/// Loops outside of the segment, which begins with loop `segment`, that fill what it leaves out between its runs of the
+/// source, nearest first; `stride` is how far a loop steps there, 0 for one that no block can have.
+pub(super) fn between(loops: &[Loop], segment: usize, stride: impl Fn(&Loop) -> i64) -> Vec<usize> {
+    let widest = loops[segment..].iter().map(&stride).max().unwrap_or(0);
     let mut between: Vec<usize> =
-        (0..schedule.segment).filter(|&i| (1..widest).contains(&stride(&loops[i]))).collect();
+        (0..segment).filter(|&i| (1..widest).contains(&stride(&loops[i]))).collect();
     between.sort_by_key(|&i| stride(&loops[i]));
     between
 }

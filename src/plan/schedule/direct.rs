@@ -1,6 +1,6 @@
 //! Elements that go from source to destination at once, by non-temporal stores.
 
-use super::blocks::{between, by_source, chain, stays_in_unit};
+use super::blocks::{Segment, between, by_source, stays_in_unit};
 use crate::plan::conversion::{Endpoint, Op};
 use crate::plan::ir::{LINE, Loop, Schedule};
 
@@ -39,23 +39,22 @@ pub(super) fn applies(loops: &[Loop], src: &Endpoint, op: Op) -> bool {
 /// The schedule of such elements; splits a loop where a line of the destination needs only a part of it.
 pub(super) fn schedule(loops: &mut Vec<Loop>, dst: &Endpoint) -> Schedule {
     let block_bytes = dst.block_bytes as i64;
-    let mut schedule = Schedule::new(loops);
-    let extent = chain(loops, block_bytes, &mut schedule, SEGMENT, |i| stays_in_unit(&loops[i]));
+    let segment = Segment::chain(loops, block_bytes, SEGMENT, |i| stays_in_unit(&loops[i]));
     // What lies a page apart is a run of its own.
-    let mut between = between(loops, &schedule, |l| if stays_in_unit(l) { l.step[1].abs() } else { 0 });
+    let mut between = between(loops, segment.first, |l| if stays_in_unit(l) { l.step[1].abs() } else { 0 });
     between.retain(|&i| loops[i].step[1].abs() < SEGMENT);
     let run = loops.last().map_or(0, |run| run.n as i64 * run.step[4]);
-    if !between.is_empty() && run < LINE as i64 {
-        as_written(loops, &mut schedule, &between, extent as u64);
+    let mut schedule = if !between.is_empty() && run < LINE as i64 {
+        as_written(loops, &segment, &between)
     } else {
         let line = match between.is_empty() {
             true => split(loops, block_bytes, PAIR),
             false => loops.len() - 1,
         };
-        schedule = as_read(loops, block_bytes, line);
+        let schedule = as_read(loops, block_bytes, line);
         // A single stream is fetched by the processor itself.
-        schedule.prefetch_distance = if between.is_empty() { PREFETCH_DISTANCE } else { 0 };
-    }
+        Schedule { prefetch_distance: if between.is_empty() { PREFETCH_DISTANCE } else { 0 }, ..schedule }
+    };
     let count = loops.len();
     schedule.cols = Some(count - 1);
     schedule.rows = count.checked_sub(2).map(|i| schedule.within[i]).filter(|&i| stays_in_unit(&loops[i]));
@@ -64,28 +63,32 @@ pub(super) fn schedule(loops: &mut Vec<Loop>, dst: &Endpoint) -> Schedule {
 
 /// Lines whose runs come from all over the block (rows of faces): the destination's order, and the next block fetched
 /// meanwhile.
-fn as_written(loops: &[Loop], schedule: &mut Schedule, between: &[usize], extent: u64) {
-    let mut bytes = extent;
+fn as_written(loops: &[Loop], segment: &Segment, between: &[usize]) -> Schedule {
+    let mut schedule = Schedule::ordered(loops, by_source(loops), (0..loops.len()).collect());
+    segment.put(loops, &mut schedule);
+    let mut bytes = segment.bytes as u64;
     for &i in between {
         schedule.blocks[i] = loops[i].n.min((MAX_SOURCE / bytes).max(1));
         bytes *= schedule.blocks[i];
     }
-    schedule.order = by_source(loops);
     let next = schedule.order.iter().rev().find(|&&i| loops[i].n > schedule.blocks[i]);
     if let Some(&next) = next.filter(|&&i| stays_in_unit(&loops[i])) {
         schedule.prefetch_distance = loops[next].step[1].saturating_mul(schedule.blocks[next] as i64);
     }
+    schedule
 }
 
 /// The source's order, but for the loops from `line` on, which fill a line and its neighbour. Blocks have long runs on
 /// both sides.
 fn as_read(loops: &[Loop], block_bytes: i64, line: usize) -> Schedule {
-    let mut schedule = Schedule::new(loops);
+    let mut within = by_source(&loops[..line]);
+    within.extend(line..loops.len());
+    let mut schedule = Schedule::ordered(loops, by_source(loops), within);
+    let mut chained: Vec<usize> = (0..loops.len()).filter(|&i| stays_in_unit(&loops[i])).collect();
     for side in [1, 4] {
-        let mut chained: Vec<usize> = (0..loops.len()).filter(|&i| stays_in_unit(&loops[i])).collect();
         chained.sort_by_key(|&i| loops[i].step[side]);
         let mut extent = block_bytes;
-        for i in chained {
+        for &i in &chained {
             if loops[i].step[side] != extent || extent >= RUN {
                 break;
             }
@@ -93,9 +96,6 @@ fn as_read(loops: &[Loop], block_bytes: i64, line: usize) -> Schedule {
             extent = extent.saturating_mul(loops[i].n as i64);
         }
     }
-    schedule.order = by_source(loops);
-    schedule.within = by_source(&loops[..line]);
-    schedule.within.extend(line..loops.len());
     schedule
 }
 

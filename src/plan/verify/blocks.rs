@@ -1,11 +1,12 @@
 //! V3 and V4: leaves keep to their blocks, and a leaf is one that the conversion has.
 
 use kernels::TileShape;
+use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::plan::conversion::{Conversion, Op};
-use crate::plan::ir::{Gather, InPlace, Leaf, ScheduledNest, dst};
+use crate::plan::ir::{Gather, InPlace, Leaf, Loop, ScheduledNest, dst};
 
 /// Destinations start on whole blocks; the parts of a tile are inside of it and do not meet. V1 has seen that the nest
 /// stays inside of its units, and so V3 follows from the first of these.
@@ -56,15 +57,29 @@ fn take(taken: &mut Taken, mut slot: usize, run: usize) -> bool {
     true
 }
 
+/// The slots from the first to the last that loops reach, if each loop steps over all that is inside of it.
+fn nested(loops: &[Loop]) -> Option<i64> {
+    loops.iter().rev().try_fold(1_i64, |slots, l| {
+        let more = (l.n as i64 - 1).saturating_mul(l.step[5]);
+        (l.step[5] >= slots).then(|| slots.saturating_add(more))
+    })
+}
+
 /// The parts of a tile lie inside of it and do not meet.
 fn apart(parts: &[Gather], tile: TileShape) -> Result<()> {
-    let mut taken = Taken::default();
     let slots = tile.elements() as i64;
     let outside =
         |slot: i64| Error::unverified("V4", format!("slot {slot} of a tile is outside or taken twice"));
+    let mut taken = Taken::default();
     for part in parts {
         if part.elements() > slots as u64 || part.loops.iter().any(|l| l.n == 0) {
             return Err(Error::unverified("V4", format!("{} elements for {slots} slots", part.elements())));
+        }
+        if part.loops.iter().any(|l| l.step[3] != 0 || l.step[4] != 0) {
+            return Err(Error::unverified("V4", "a part of a tile leaves it"));
+        }
+        if parts.len() == 1 && part.slot >= 0 && nested(&part.loops).is_some_and(|n| n <= slots - part.slot) {
+            continue;
         }
         // Slots that follow one another are taken at once: a tile has rows of them, or is one run.
         let (run, rows) = match part.loops.split_last() {
@@ -80,9 +95,6 @@ fn apart(parts: &[Gather], tile: TileShape) -> Result<()> {
             if !(0..=slots - run as i64).contains(&slot) || !take(&mut taken, slot as usize, run as usize) {
                 return Err(outside(slot));
             }
-        }
-        if part.loops.iter().any(|l| l.step[3] != 0 || l.step[4] != 0) {
-            return Err(Error::unverified("V4", "a part of a tile leaves it"));
         }
     }
     Ok(())
@@ -104,10 +116,10 @@ fn reads_as(tile: InPlace, parts: &[Gather], shape: TileShape, conversion: Conve
 
 /// Loops over slots and bytes, the greatest step over slots first, joined where one goes on where another ends: the same
 /// for all loops that visit the same slots and bytes.
-fn joined(loops: impl Iterator<Item = (u64, i64, i64)>) -> Vec<(u64, i64, i64)> {
-    let mut sorted: Vec<_> = loops.filter(|l| l.0 != 1).collect();
+fn joined(loops: impl Iterator<Item = (u64, i64, i64)>) -> SmallVec<[(u64, i64, i64); 4]> {
+    let mut sorted: SmallVec<[(u64, i64, i64); 4]> = loops.filter(|l| l.0 != 1).collect();
     sorted.sort_by_key(|&(_, slots, _)| std::cmp::Reverse(slots));
-    let mut out: Vec<(u64, i64, i64)> = Vec::with_capacity(sorted.len());
+    let mut out: SmallVec<[(u64, i64, i64); 4]> = SmallVec::new();
     for (n, slots, bytes) in sorted {
         let whole = |step: i64| step.checked_mul(n as i64);
         match out.last_mut() {

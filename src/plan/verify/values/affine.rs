@@ -44,6 +44,9 @@ impl Affine {
 
     /// Adds `factor` times another value.
     pub(super) fn add(&mut self, other: &Affine, factor: i64) {
+        if factor == 0 {
+            return;
+        }
         self.at = self.at.wrapping_add(other.at.wrapping_mul(factor));
         for (own, other) in self.steps.iter_mut().zip(&other.steps) {
             *own = own.wrapping_add(other.wrapping_mul(factor));

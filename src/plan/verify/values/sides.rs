@@ -17,6 +17,13 @@ struct Digit {
     slot: i64,
 }
 
+impl Address {
+    fn add(&mut self, value: &Affine, digit: &Digit) {
+        self.bytes.add(value, digit.bytes);
+        self.slot.add(value, digit.slot);
+    }
+}
+
 /// An axis as its family states it.
 struct Axis<'a> {
     places: &'a Piecewise<1>,
@@ -51,13 +58,14 @@ impl Axis<'_> {
         let mut cell = follow(self.places, coordinate.copied(), counts)?;
         cell.at += self.first;
         let mut weight: i64 = self.digits.iter().map(|d| d.n).product();
-        for digit in &self.digits {
+        let Some((last, digits)) = self.digits.split_last() else { return Ok(()) };
+        for digit in digits {
             weight /= digit.n;
             let (value, rest) = cell.divide(weight, counts)?;
-            to.bytes.add(&value, digit.bytes);
-            to.slot.add(&value, digit.slot);
+            to.add(&value, digit);
             cell = rest;
         }
+        to.add(&cell, last);
         Ok(())
     }
 }
@@ -278,13 +286,15 @@ impl Joint {
     pub(super) fn source_index(&self, index: &Index, counts: &[u64]) -> Result<PerAxis, Break> {
         let mut out: PerAxis = (0..self.axes).map(|_| Affine::zero(counts.len())).collect();
         for (dims, coordinate) in self.dims.iter().zip(index.coordinates()) {
+            let Some((last, outer)) = dims.split_last() else { continue };
             let mut rest = coordinate.copied();
-            for (k, part) in dims.iter().enumerate() {
+            for (k, part) in outer.iter().enumerate() {
                 let inside: i64 = dims[k + 1..].iter().map(|d| d.size).product();
                 let (value, inner) = rest.divide(inside, counts)?;
                 out[part.axis].add(&value, part.weight);
                 rest = inner;
             }
+            out[last.axis].add(&rest, last.weight);
         }
         Ok(out)
     }
