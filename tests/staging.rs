@@ -709,3 +709,23 @@ fn a_memory_that_is_too_small_says_so() {
         stager.run(&transfers(&plans, &sources), &mut Blocking::new(&mut consume), &Settings::default());
     assert_eq!(error.unwrap_err(), Error::Length { what: "memory of the sink", given: 4999, needed: 5000 });
 }
+
+/// A slot that is being taken is neither with the stager nor out: whoever waits at that moment must go on waiting.
+#[test]
+fn a_slot_that_is_being_taken_is_waited_for() {
+    let (plans, sources) = ([copy(1 << 20)], [bytes(1 << 20, 5)]);
+    let (mut sink, outbox) = outbox();
+    let transport = std::thread::spawn(move || {
+        let mut pieces = Vec::new();
+        while let Some(ticket) = outbox.take(Duration::from_secs(60), &mut pieces) {
+            outbox.complete(ticket, Ok(())).unwrap();
+        }
+    });
+    // Each of 256 slots is waited for, sixty times.
+    let mut stager = Stager::new(1, 4096, &mut Heap).unwrap();
+    for _ in 0..60 {
+        stager.run(&transfers(&plans, &sources), &mut sink, &Settings::default()).unwrap();
+    }
+    drop(sink);
+    transport.join().unwrap();
+}

@@ -154,19 +154,23 @@ impl Outbox {
     /// The next ticket; its pieces replace what is in `pieces`. None: no slot came within `limit`, or none will come any
     /// more, because the sink is gone.
     pub fn take(&self, limit: Duration, pieces: &mut Vec<Addressed>) -> Option<u64> {
-        let slot = self.shared.wait(limit, |state| state.full.pop_front(), |state| state.sink_gone)?;
-        pieces.clear();
-        pieces.extend(slot.pieces().iter().map(|piece| Addressed {
-            address: slot.piece(piece).as_ptr().addr(),
-            length: piece.destination.len(),
-            transfer: piece.transfer,
-            destination: piece.destination.start,
-            buffer: piece.buffer,
-            buffer_offset: piece.buffer_offset,
-        }));
-        let ticket = slot.ticket();
-        self.shared.lock().taken.push(slot);
-        Some(ticket)
+        // In one step, so that a slot is at every moment either to be taken or out.
+        let take = |state: &mut State| {
+            let slot = state.full.pop_front()?;
+            pieces.clear();
+            pieces.extend(slot.pieces().iter().map(|piece| Addressed {
+                address: slot.piece(piece).as_ptr().addr(),
+                length: piece.destination.len(),
+                transfer: piece.transfer,
+                destination: piece.destination.start,
+                buffer: piece.buffer,
+                buffer_offset: piece.buffer_offset,
+            }));
+            let ticket = slot.ticket();
+            state.taken.push(slot);
+            Some(ticket)
+        };
+        self.shared.wait(limit, take, |state| state.sink_gone)
     }
 
     /// Gives the slot of a ticket back, whose pieces have arrived or will never be read again.
