@@ -28,8 +28,9 @@ pub(super) fn belong(nests: &[ScheduledNest], source: &Layout, destination: &Lay
     let mut moved = 0_u128;
     let mut sampled = 0;
     let mut proof = Proof::new(source, destination);
+    let cols = destination.tile().map_or(u64::MAX, |tile| tile.cols);
     for nest in nests {
-        for moves in Moves::of(nest) {
+        for moves in Moves::of(nest, cols) {
             moved = moved.saturating_add(moves.iterations());
             sampled += usize::from(!proof.holds(&moves)?);
         }
@@ -49,7 +50,9 @@ struct Moves {
 }
 
 impl Moves {
-    fn of(nest: &ScheduledNest) -> Vec<Moves> {
+    /// Runs of slots that go through several rows of a tile of `cols` columns are two loops from the beginning: a run
+    /// leads far out of the tensor's columns, and longer loops were halved for it, into hundreds of parts for a nest.
+    fn of(nest: &ScheduledNest, cols: u64) -> Vec<Moves> {
         let pair = |from: Addr, to: Addr| [from[0], from[1], from[2], to[0], to[1], to[2]];
         match &nest.leaf {
             Leaf::Fill => Vec::new(),
@@ -61,7 +64,11 @@ impl Moves {
                 let moves = |part: &crate::plan::ir::Gather| {
                     let outer =
                         nest.loops.iter().zip(&part.moves).map(|(l, &from)| (l.n, pair(from, l.dst())));
-                    let inner = part.loops.iter().map(|l| (l.n, l.step));
+                    let inner = part.loops.iter().flat_map(|l| {
+                        let in_rows = l.step[5] == 1 && l.n > cols && l.n % cols == 0;
+                        let rows = in_rows.then(|| (l.n / cols, l.step.map(|s| s * cols as i64)));
+                        rows.into_iter().chain([(if in_rows { cols } else { l.n }, l.step)])
+                    });
                     Moves { at: pair(part.src, [unit, byte, part.slot]), loops: outer.chain(inner).collect() }
                 };
                 parts.iter().map(moves).collect()
