@@ -6,8 +6,8 @@
 //!
 //! Prints a Markdown table, and draws it where a file is named. `fill` is a run whose sink takes slots for nothing,
 //! `transfer` the bytes divided by the bandwidth, and the bound is the greater of both and one slot of the lesser.
-//! Bandwidths are multiples of the rate at which slots are filled. Each figure is the median of five runs, those of filling and
-//! of the link by turns.
+//! Bandwidths are multiples of the rate at which slots are filled. Filling and the link run by turns; a row is the turn of the
+//! median ratio of nine.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use tilewright_benches::{Case, Memory};
 const CASES: [&str; 2] = ["tilize f32", "f32 to bfp8 tiles"];
 const SLOTS: usize = 3;
 const SPEEDS: [f64; 5] = [0.25, 0.5, 1.0, 2.0, 4.0];
-const RUNS: usize = 5;
+const RUNS: usize = 9;
 
 fn main() -> tilewright::Result<()> {
     // As `cargo test` calls benches: once, and small.
@@ -80,14 +80,23 @@ fn table(
     let mut rows = Vec::new();
     for speed in SPEEDS {
         let rate = speed * bytes / first.wall.as_secs_f64();
-        let (mut fills, mut walls) = (Vec::new(), Vec::new());
-        // By turns, so that what else a machine does is in both.
+        let transfer = bytes / rate;
+        let mut turns = Vec::new();
         for _ in 0..if test { 1 } else { RUNS } {
-            fills.push(run(&mut free())?.wall);
-            walls.push(run(&mut Link::new(&SystemClock, rate, Duration::ZERO))?.wall);
+            let fill = run(&mut free())?.wall.as_secs_f64();
+            let wall = run(&mut Link::new(&SystemClock, rate, Duration::ZERO))?.wall.as_secs_f64();
+            turns.push(Row {
+                case: name,
+                slot_bytes,
+                speed,
+                fill,
+                bound: bound(fill, transfer, slots),
+                wall,
+            });
         }
-        let (fill, transfer, wall) = (median(fills), bytes / rate, median(walls));
-        let bound = fill.max(transfer) + fill.min(transfer) / slots;
+        // Each run beside the filling just before it, so that what else a machine does is in both.
+        turns.sort_by(|a, b| (a.wall / a.bound).total_cmp(&(b.wall / b.bound)));
+        let Row { fill, bound, wall, .. } = turns[turns.len() / 2];
         println!(
             "| {name} | {} KiB | {speed} | {:.2} | {:.2} | {:.2} | {:.2} | {:.3} |",
             slot_bytes >> 10,
@@ -102,17 +111,16 @@ fn table(
     Ok(rows)
 }
 
-/// In seconds.
-fn median(mut times: Vec<Duration>) -> f64 {
-    times.sort();
-    times[times.len() / 2].as_secs_f64()
+/// What the wall time can be at best: the greater of filling and moving, and one slot of the lesser.
+fn bound(fill: f64, transfer: f64, slots: f64) -> f64 {
+    fill.max(transfer) + fill.min(transfer) / slots
 }
 
 /// Width and height of the part of the chart that a case has, in pixels, and the margins around it.
 const PANEL: [f64; 2] = [300.0, 220.0];
 const MARGIN: [f64; 2] = [52.0, 34.0];
 /// The greatest ratio of times that is drawn.
-const TOP: f64 = 4.5;
+const TOP: f64 = 1.2;
 const COLORS: [&str; 3] = ["#0b6e99", "#c4551a", "#4b7a2b"];
 
 /// A chart, as SVG: for each case the wall time over the bandwidth, both as ratios to filling, beside the greater of
@@ -139,19 +147,16 @@ fn chart(rows: &[Row], sizes: &[usize]) -> String {
             let (at, below) = (x(speed), y(0.0) + 16.0);
             line(format!("<text x='{at}' y='{below}' text-anchor='middle'>{speed}</text>"));
         }
-        for ratio in 1..=4 {
-            let (at, high) = (x0 - 8.0, y(f64::from(ratio)));
-            line(format!("<path d='M{x0} {high}h{width}' stroke='#ddd'/>"));
-            line(format!("<text x='{at}' y='{}' text-anchor='end'>{ratio}</text>", high + 4.0));
+        for (ratio, colour) in [(0.5, "#ddd"), (1.0, "#888"), (1.05, "#ddd")] {
+            let (at, high) = (x0 - 8.0, y(ratio));
+            line(format!("<path d='M{x0} {high}h{width}' stroke='{colour}'/>"));
+            if ratio <= 1.0 {
+                line(format!("<text x='{at}' y='{}' text-anchor='end'>{ratio}</text>", high + 4.0));
+            }
         }
-        let curve: Vec<String> = (0..=50)
-            .map(|i| 2_f64.powf(f64::from(i) / 10.0 - 2.5))
-            .map(|speed| format!("{:.1},{:.1}", x(speed), y((1.0 / speed).max(1.0))))
-            .collect();
-        line(format!("<polyline points='{}' fill='none' stroke='#888'/>", curve.join(" ")));
         for row in rows.iter().filter(|row| row.case == case) {
             let color = COLORS[sizes.iter().position(|s| *s == row.slot_bytes).unwrap_or(0) % COLORS.len()];
-            let (cx, cy) = (x(row.speed), y(row.wall / row.fill));
+            let (cx, cy) = (x(row.speed), y(row.wall / row.bound));
             line(format!(
                 "<circle cx='{cx:.1}' cy='{cy:.1}' r='4' fill='none' stroke='{color}' stroke-width='2'/>"
             ));
@@ -159,8 +164,8 @@ fn chart(rows: &[Row], sizes: &[usize]) -> String {
     }
     let below = top + height + 38.0;
     line(format!(
-        "<text x='{left}' y='{below}'>bandwidth of the link / rate of filling; upward: wall time / time of filling; grey: \
-         the greater of filling and moving</text>"
+        "<text x='{left}' y='{below}'>bandwidth of the link / rate of filling; upward: wall time / bound; the lighter line is 5 % \
+         above it</text>"
     ));
     for (i, size) in sizes.iter().enumerate() {
         let (at, color) = (left + 110.0 * i as f64, COLORS[i % COLORS.len()]);
