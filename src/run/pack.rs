@@ -41,6 +41,7 @@ impl Task<'_, '_> {
                 rows: tile.rows,
                 cols: tile.cols,
                 pad: plan.pad,
+                prefetch_tiles: plan.tuning.tiles_fetched,
                 dst_tile: row.map_or(plan.dst.block_bytes, |i| linear(plan, nest.loops[i].step) as usize),
             };
             if !reads_in_place(number, &args) {
@@ -73,6 +74,7 @@ impl Task<'_, '_> {
             rows: codec.tile().rows(),
             cols: codec.tile().cols(),
             pad: plan.pad,
+                prefetch_tiles: plan.tuning.tiles_fetched,
             dst_tile: plan.dst.block_bytes,
         };
         let tile = bytemuck::cast_slice(&self.scratch.tile()[..elements]);
@@ -103,8 +105,7 @@ impl Task<'_, '_> {
             let bytes: &mut [[u8; 4]] = bytemuck::cast_slice_mut(self.scratch.tile());
             bytes.fill(plan.pad.to_le_bytes());
         }
-        // What is read next but two is fetched meanwhile.
-        let ahead = args.src_tile.saturating_mul(3 * together as isize);
+        let ahead = args.src_tile.saturating_mul((plan.tuning.tiles_fetched * together) as isize);
         for first in (0..args.tiles).step_by(together) {
             let tiles = together.min(args.tiles - first);
             // Tiles of one row are rows of one window.
