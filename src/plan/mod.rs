@@ -78,7 +78,9 @@ impl Plan {
         let op = Op::new(&source, &target, options)?;
         let kernels = kernels_for(options.isa)?;
         let streams = match options.store {
-            Store::Auto => kernels.has_non_temporal_stores() && target.space.total_bytes() >= tuning.stream_from as u64,
+            Store::Auto => {
+                kernels.has_non_temporal_stores() && target.space.total_bytes() >= tuning.stream_from as u64
+            }
             Store::Cached => false,
             Store::Streamed => true,
         };

@@ -74,7 +74,7 @@ impl Task<'_, '_> {
             rows: codec.tile().rows(),
             cols: codec.tile().cols(),
             pad: plan.pad,
-                prefetch_tiles: plan.tuning.tiles_fetched,
+            prefetch_tiles: plan.tuning.tiles_fetched,
             dst_tile: plan.dst.block_bytes,
         };
         let tile = bytemuck::cast_slice(&self.scratch.tile()[..elements]);

@@ -163,8 +163,7 @@ fn widen(nest: &Nest<'_>, schedule: &mut Schedule, mut extent: i64) -> i64 {
             u64::MAX
         };
         let capacity = if across.is_some() { lines } else { u64::MAX };
-        let iterations =
-            loops[i].n.min(most / bytes).min(MAX_SEGMENTS as u64 / segments).min(capacity);
+        let iterations = loops[i].n.min(most / bytes).min(MAX_SEGMENTS as u64 / segments).min(capacity);
         if iterations > 1 {
             schedule.blocks[i] = iterations;
             schedule.packed[i] = bytes as i64;

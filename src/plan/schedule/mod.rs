@@ -31,7 +31,9 @@ pub(super) fn schedule(nests: Vec<Nest>, conversion: Conversion<'_>) -> Vec<Sche
         let schedule = match &leaf {
             Leaf::Fill => fill(&loops, dst.block_bytes),
             Leaf::Pack(parts) => tiles::schedule(&loops, parts, conversion),
-            Leaf::Element if streams && direct::applies(&loops, src, op) => direct::schedule(&mut loops, dst, tuning),
+            Leaf::Element if streams && direct::applies(&loops, src, op) => {
+                direct::schedule(&mut loops, dst, tuning)
+            }
             Leaf::Element => {
                 let (schedule, segment) = assembled::schedule(&loops, conversion);
                 // Segments under one cache line gain nothing from assembly.

@@ -5,11 +5,7 @@ use crate::plan::conversion::Conversion;
 use crate::plan::ir::{Gather, InPlace, LINE, Loop, Schedule};
 
 /// Tiles that are packed from where they lie are taken in rows.
-pub(super) fn schedule(
-    loops: &[Loop],
-    parts: &[Gather],
-    conversion: Conversion<'_>,
-) -> Schedule {
+pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<'_>) -> Schedule {
     let Conversion { src, dst, streams, tuning, .. } = conversion;
     let mut schedule = Schedule::new(loops);
     let cols = dst.codec.map_or(1, |c| c.tile().cols());
@@ -32,7 +28,8 @@ pub(super) fn schedule(
         if streams && rows && loops[row].step[4] == block_bytes {
             let whole = (1..=4).find(|n| n * block_bytes % LINE as i64 == 0).unwrap_or(1);
             schedule.segment = row;
-            schedule.blocks[row] = loops[row].n.min(((tuning.packed as i64 / (whole * block_bytes)).max(1) * whole) as u64);
+            schedule.blocks[row] =
+                loops[row].n.min(((tuning.packed as i64 / (whole * block_bytes)).max(1) * whole) as u64);
         }
     }
     schedule
