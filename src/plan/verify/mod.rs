@@ -60,7 +60,8 @@ impl Verified {
 ///
 /// # Errors
 /// [`Error::Unverified`] where one of them does not hold, which is a defect; [`Error::TooComplex`] where a nest has more
-/// than [`MAX_LOOPS`] loops, or the nests interleave in so many ways that the proof of V1 takes too long.
+/// than [`MAX_LOOPS`] loops, the nests interleave in so many ways that the proof of V1 takes too long, or they break into so
+/// many parts that the proof of V5 does.
 pub(crate) fn verify(
     nests: Vec<ScheduledNest>,
     conversion: Conversion<'_>,
