@@ -256,8 +256,7 @@ impl Laid {
     }
 
     fn fill(&mut self, c: &mut Choices, wrong: &mut Vec<tw_status>) {
-        const FORMATS: [u32; 9] =
-            [TW_F32, TW_BF16, TW_BFP8_B, TW_U8, TW_I32, TW_MXFP4, TW_F16, 0, u32::MAX];
+        const FORMATS: [u32; 9] = [TW_F32, TW_BF16, TW_BFP8_B, TW_U8, TW_I32, TW_MXFP4, TW_F16, 0, u32::MAX];
         self.layout.struct_size = size::<tw_layout>(c, wrong);
         self.layout.reserved = u32::from(c.below(64) == 63);
         self.layout.mesh = text_of(self.mesh.as_bytes());
@@ -272,7 +271,8 @@ impl Laid {
             }
             10 | 11 => {
                 self.ttnn.struct_size = size::<tw_ttnn>(c, wrong);
-                (self.ttnn.format, self.ttnn.page_layout) = (c.of(&FORMATS), c.of(&[TW_TILE, TW_ROW_MAJOR, 2]));
+                (self.ttnn.format, self.ttnn.page_layout) =
+                    (c.of(&FORMATS), c.of(&[TW_TILE, TW_ROW_MAJOR, 2]));
                 (self.ttnn.tile_rows, self.ttnn.tile_columns) = c.of(&[(0, 0), (32, 32), (16, 32), (7, 3)]);
                 (self.ttnn.transpose_tile, self.ttnn.memory) = (c.of(&[0, 1, 2]), c.below(7) as u32);
                 (self.ttnn.banks, self.ttnn.alignment) = (c.number(), c.of(&[32, 64, 0, 3]));
@@ -344,8 +344,10 @@ impl Asked {
             wrong.push(TW_MISALIGNED);
         }
         let mut pick = |good: &[u32], bad: &[u32]| if c.below(64) == 63 { c.of(bad) } else { c.of(good) };
-        request.rounding = pick(&[TW_ROUND_HOST, TW_ROUND_DEVICE, TW_ROUND_TRUNCATE, TW_ROUND_DEVICE_OP], &[4]);
-        request.flags = pick(&[TW_SATURATE, 0, TW_SEARCH | TW_SATURATE, TW_COMPAT_UNPACK], &[20, 32, u32::MAX]);
+        request.rounding =
+            pick(&[TW_ROUND_HOST, TW_ROUND_DEVICE, TW_ROUND_TRUNCATE, TW_ROUND_DEVICE_OP], &[4]);
+        request.flags =
+            pick(&[TW_SATURATE, 0, TW_SEARCH | TW_SATURATE, TW_COMPAT_UNPACK], &[20, 32, u32::MAX]);
         request.isa = pick(&[TW_ISA_BEST, TW_ISA_SCALAR, TW_ISA_BASE], &[5, u32::MAX]);
         request.store = pick(&[TW_STORE_AUTO, TW_STORE_CACHED, TW_STORE_STREAMED], &[3]);
         Asked { shape, sides, request }
@@ -392,7 +394,8 @@ fn compile(c: &mut Choices, house: &mut House) {
         assert_eq!(unsafe { tw_plan_free(at) }, TW_OK);
         return;
     }
-    let source: Vec<u8> = (0..info.source_bytes).map(|i| (i.wrapping_mul(0x9E37_79B1) >> 15) as u8 & 0x3F).collect();
+    let source: Vec<u8> =
+        (0..info.source_bytes).map(|i| (i.wrapping_mul(0x9E37_79B1) >> 15) as u8 & 0x3F).collect();
     let bytes = plainly(&asked, &source, info.destination_bytes as usize);
     house.plans.push(Plan { at, info, source, bytes, shape: asked.shape });
     drop(asked.sides);
@@ -461,13 +464,16 @@ fn execute(c: &mut Choices, house: &House) {
     use How::{Backwards, Fails, InOrder, None as Nothing, Repeats, Skips, Threads};
     let (at, which, mut wrong) = handle(c, &house.plans, |plan| plan.at);
     let plan = which.map(|i| &house.plans[i]);
-    let (mut source_len, mut len) = plan.map_or((8, 8), |p| (p.source.len(), p.info.destination_bytes as usize));
+    let (mut source_len, mut len) =
+        plan.map_or((8, 8), |p| (p.source.len(), p.info.destination_bytes as usize));
     let mut room = Room::new(len);
     let (mut from, mut to) = (plan.map_or(NO_HANDLE.as_ptr().cast(), |p| p.source.as_ptr()), room.at());
     match c.below(24) {
         18 if source_len > 0 => (from, wrong) = (null(), [wrong, vec![TW_NULL]].concat()),
         19 if len > 0 => (to, wrong) = (null_mut(), [wrong, vec![TW_NULL]].concat()),
-        20 => (source_len, wrong) = (c.of(&[source_len + 1, 0, usize::MAX]), [wrong, vec![TW_LENGTH]].concat()),
+        20 => {
+            (source_len, wrong) = (c.of(&[source_len + 1, 0, usize::MAX]), [wrong, vec![TW_LENGTH]].concat())
+        }
         21 => (len, wrong) = (c.of(&[len + 1, 0, usize::MAX]), [wrong, vec![TW_LENGTH]].concat()),
         22 if len > 0 && source_len > 0 => (from, wrong) = (to, [wrong, vec![TW_OVERLAP]].concat()),
         _ => {}
@@ -512,12 +518,15 @@ fn chunks(c: &mut Choices, house: &House) {
     let (bytes, count) = (&raw mut out[0], (&raw mut out[0]).wrapping_add(usize::from(!c.rarely())));
     wrong.extend((bytes == count).then_some(TW_OVERLAP));
     // SAFETY: pointers are as the header asks.
-    let (status, _) = call(c, wrong, &[TW_VALUE], |m| unsafe { tw_plan_chunks(at, at_most, bytes, count, m) });
+    let (status, _) =
+        call(c, wrong, &[TW_VALUE], |m| unsafe { tw_plan_chunks(at, at_most, bytes, count, m) });
     let (TW_OK, Some(plan)) = (status, which.map(|i| &house.plans[i])) else {
         return assert_eq!(out, [7, 7], "a call that failed has written");
     };
     let ([size, n], total) = (out, plan.info.destination_bytes as usize);
-    assert!(size <= at_most && size as u64 % plan.info.chunk_alignment.max(1) == 0 && n == total.div_ceil(size));
+    assert!(
+        size <= at_most && size as u64 % plan.info.chunk_alignment.max(1) == 0 && n == total.div_ceil(size)
+    );
     for k in (0..n).step_by(1 + n / 16) {
         let begin = k * size;
         chunk(c, plan, begin, size.min(total - begin));
@@ -589,7 +598,8 @@ fn owner(c: &mut Choices, at: *const tw_plan, side: u32, place: &tw_place, index
     let capacity = c.of(&[indices.len(), indices.len(), 0, 1]);
     let (buffer, byte) = (place.buffer, place.byte);
     // SAFETY: pointers are as the header asks.
-    let run = |m| unsafe { tw_plan_owner(at, side, buffer, byte, &mut owner, indices.as_mut_ptr(), capacity, m) };
+    let run =
+        |m| unsafe { tw_plan_owner(at, side, buffer, byte, &mut owner, indices.as_mut_ptr(), capacity, m) };
     let (status, _) = call(c, vec![], &[TW_SHORT], run);
     if status == TW_OK && !index.is_empty() {
         assert_eq!(owner.kind, TW_OWNER_ELEMENTS);
@@ -607,7 +617,8 @@ fn explain(c: &mut Choices, house: &House) {
     let dci = c.below(4) == 0;
     let content: &[tw_status] = if dci { &[TW_SHORT, TW_VALUE] } else { &[TW_SHORT] };
     // SAFETY: pointers are as the header asks.
-    let run = |m| unsafe { if dci { tw_plan_dci(at, &mut text, m) } else { tw_plan_explain(at, &mut text, m) } };
+    let run =
+        |m| unsafe { if dci { tw_plan_dci(at, &mut text, m) } else { tw_plan_explain(at, &mut text, m) } };
     let (status, _) = call(c, wrong, content, run);
     match status {
         TW_OK | TW_SHORT => {

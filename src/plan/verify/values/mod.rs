@@ -237,14 +237,15 @@ mod tests {
         let plan = Plan::compile(&from, &to, &Options::default()).unwrap();
         let Plan { src, dst, op, streams, .. } = &plan;
         let conversion = Conversion { src, dst, op: *op, streams: *streams };
-        let nests =
-            schedule::schedule(lower::lower(&from, &to, to.padding().unwrap()).unwrap(), conversion);
+        let nests = schedule::schedule(lower::lower(&from, &to, to.padding().unwrap()).unwrap(), conversion);
         let within = |limit| belong_within(limit, &nests, &from, &to);
         let needed = (0..10_000).find(|&limit| within(limit).is_ok()).unwrap();
         assert!(needed > nests.len(), "{needed} parts of {} nests", nests.len());
         assert_eq!(within(needed).unwrap(), 0);
         for limit in [0, 1, needed - 1] {
-            let Err(Error::TooComplex { what, cap }) = within(limit) else { panic!("{limit} parts were enough") };
+            let Err(Error::TooComplex { what, cap }) = within(limit) else {
+                panic!("{limit} parts were enough")
+            };
             assert_eq!(cap, limit);
             assert!(what.contains("the proof of where"), "{what}");
         }
