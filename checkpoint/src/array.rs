@@ -6,7 +6,6 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use half::bf16;
 use tilewright::{DType, Error, Result, Tensor};
 
 use crate::model::{Encoding, Entry, Extent};
@@ -26,9 +25,6 @@ pub trait Array: Send + Sync {
     /// Says that a range of bytes, inside of the array, will be read soon.
     fn will_read(&self, range: Range<u64>);
 }
-
-/// Elements that are decoded at once, so that codes and values stay in the first cache.
-const PIECE: u64 = 2048;
 
 /// The array of a tensor of a model, in the type that its encoding decodes to: bf16 for MXFP4 and scaled fp8, as
 /// transformers gives them, f32 for GGUF's blocks.
@@ -75,7 +71,7 @@ impl Array for Plain {
     }
 
     fn read(&self, at: u64, out: &mut [u8]) -> Result<()> {
-        self.data.file.read_at(self.data.start + at, out)
+        self.data.read_at(at, out)
     }
 
     fn will_read(&self, range: Range<u64>) {
@@ -83,30 +79,27 @@ impl Array for Plain {
     }
 }
 
-/// Calls `decode(from, group, values)` for pieces of the elements `first..first + n`, each the whole groups that hold the
-/// piece, and appends the values asked for to `out`; `from` counts groups.
-fn by_groups<T: Copy + Default, const BYTES: usize>(
-    (at, out): (u64, &mut [u8]),
-    group: u64,
-    bytes: impl Fn(T) -> [u8; BYTES],
-    mut decode: impl FnMut(u64, &mut [T]) -> Result<()>,
-) -> Result<()> {
-    let (mut first, mut out) = (at / BYTES as u64, out);
-    let mut values = vec![T::default(); (PIECE + group) as usize];
-    while !out.is_empty() {
-        let skip = first % group;
-        let n = ((out.len() / BYTES) as u64).min(PIECE - skip % PIECE).min(PIECE);
-        let groups = (skip + n).div_ceil(group);
-        let values = &mut values[..(groups * group) as usize];
-        decode(first / group, values)?;
-        let (now, rest) = out.split_at_mut(n as usize * BYTES);
-        let wanted = &values[skip as usize..(skip + n) as usize];
-        for (out, &value) in now.chunks_exact_mut(BYTES).zip(wanted) {
-            out.copy_from_slice(&bytes(value));
+/// The most bytes of the elements of a group that is decoded as one.
+const GROUP: usize = 1024;
+
+/// Fills `out` with elements from byte `at` on that are decoded in groups of so many bytes: `decode(first, values)` decodes
+/// whole groups, of which the first is given. Groups of which only a part is wanted go through memory of their own.
+fn by_groups(at: u64, out: &mut [u8], group: usize, decode: impl Fn(u64, &mut [u8])) {
+    let (mut first, mut rest) = (at / group as u64, out);
+    let mut skip = (at % group as u64) as usize;
+    let mut one = [0; GROUP];
+    while !rest.is_empty() {
+        let whole = if skip == 0 { rest.len() / group * group } else { 0 };
+        let n = if whole > 0 { whole } else { (group - skip).min(rest.len()) };
+        let (now, then) = rest.split_at_mut(n);
+        if whole > 0 {
+            decode(first, now);
+        } else {
+            decode(first, &mut one[..group]);
+            now.copy_from_slice(&one[skip..skip + n]);
         }
-        (first, out) = (first + n, rest);
+        (first, skip, rest) = (first + (n.max(group) / group) as u64, 0, then);
     }
-    Ok(())
 }
 
 /// GGUF's blocks.
@@ -127,12 +120,12 @@ impl Array for Blocks {
         let first = at / 4 / elements as u64;
         let last = (at + out.len() as u64).div_ceil(4).div_ceil(elements as u64);
         let mut codes = vec![0; (last - first) as usize * size];
-        self.data.file.read_at(self.data.start + first * size as u64, &mut codes)?;
-        by_groups((at, out), elements as u64, f32::to_le_bytes, |group, values| {
+        self.data.read_at(first * size as u64, &mut codes)?;
+        by_groups(at, out, 4 * elements, |group, values| {
             let from = (group - first) as usize * size;
-            self.block.decode(&codes[from..][..values.len() / elements * size], values);
-            Ok(())
-        })
+            self.block.decode(&codes[from..][..values.len() / (4 * elements) * size], values);
+        });
+        Ok(())
     }
 
     fn will_read(&self, range: Range<u64>) {
@@ -158,13 +151,13 @@ impl Array for Mxfp4 {
         let first = at / 2 / 32;
         let groups = ((at + out.len() as u64).div_ceil(2).div_ceil(32) - first) as usize;
         let (mut codes, mut scales) = (vec![0; groups * 16], vec![0; groups]);
-        self.data.file.read_at(self.data.start + first * 16, &mut codes)?;
-        self.scales.file.read_at(self.scales.start + first, &mut scales)?;
-        by_groups((at, out), 32, bf16::to_le_bytes, |group, values| {
-            let (from, n) = ((group - first) as usize, values.len() / 32);
+        self.data.read_at(first * 16, &mut codes)?;
+        self.scales.read_at(first, &mut scales)?;
+        by_groups(at, out, 64, |group, values| {
+            let (from, n) = ((group - first) as usize, values.len() / 64);
             decode_mxfp4(&codes[from * 16..][..n * 16], &scales[from..][..n], values);
-            Ok(())
-        })
+        });
+        Ok(())
     }
 
     fn will_read(&self, range: Range<u64>) {
@@ -192,7 +185,7 @@ impl Fp8 {
             return Ok(values);
         }
         let mut bytes = vec![0; self.scales.bytes as usize];
-        self.scales.file.read_at(self.scales.start, &mut bytes)?;
+        self.scales.read_at(0, &mut bytes)?;
         let values = if self.exponents {
             bytes.iter().map(|&b| crate::quantised::power_of_two(b)).collect()
         } else {
@@ -213,21 +206,18 @@ impl Array for Fp8 {
         let scales = self.scales()?;
         let first = at / 2;
         let mut codes = vec![0; out.len() / 2];
-        self.data.file.read_at(self.data.start + first, &mut codes)?;
-        by_groups((at, out), 1, bf16::to_le_bytes, |element, values| {
-            let mut done = 0;
-            while done < values.len() {
-                let at = element + done as u64;
-                let (row, column) = (at / cols, at % cols);
-                let n = ((cols - column) as usize).min(values.len() - done);
-                let of_row = row / rows * self.grid[0] + row % rows / self.block[0];
-                let scales = &scales[(of_row * self.grid[1]) as usize..][..self.grid[1] as usize];
-                let codes = &codes[(at - first) as usize..][..n];
-                decode_fp8_row(codes, column, self.block[1], scales, &mut values[done..done + n]);
-                done += n;
-            }
-            Ok(())
-        })
+        self.data.read_at(first, &mut codes)?;
+        let (mut at, mut codes, mut out) = (first, &codes[..], out);
+        while !codes.is_empty() {
+            let (row, column) = (at / cols, at % cols);
+            let n = ((cols - column) as usize).min(codes.len());
+            let of_row = row / rows * self.grid[0] + row % rows / self.block[0];
+            let scales = &scales[(of_row * self.grid[1]) as usize..][..self.grid[1] as usize];
+            let (now, rest) = out.split_at_mut(2 * n);
+            decode_fp8_row(&codes[..n], column, self.block[1], scales, now);
+            (at, codes, out) = (at + n as u64, &codes[n..], rest);
+        }
+        Ok(())
     }
 
     fn will_read(&self, range: Range<u64>) {

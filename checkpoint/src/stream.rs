@@ -192,8 +192,7 @@ fn run(
     gate: &Arc<Gate>,
 ) -> Result<()> {
     let reader = |job: &Job| Elements::new(Arc::clone(&job.array), Some(Arc::clone(readers)));
-    let elements = jobs.iter().map(|job| reader(job).map(Elements::unhashed));
-    let elements: Vec<Elements> = elements.collect::<Result<_>>()?;
+    let elements: Vec<Elements> = jobs.iter().map(reader).collect::<Result<_>>()?;
     let transfer = |(job, reader)| {
         let (job, reader): (&Job, &Elements) = (job, reader);
         Transfer { plan: &job.conversion.plan, source: Source::Ranges { reader, begin: 0 } }
