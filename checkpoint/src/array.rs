@@ -377,3 +377,152 @@ impl Array for Rows {
         self.of.will_read(start..(self.first + last * self.step + 1) * self.row_bytes);
     }
 }
+
+/// An array whose matrices are read in panels: some columns of all rows, and then the next columns, of which the last
+/// ones may be padding. Its shape is `[.., panels, rows, width]`.
+pub struct Panels {
+    tensor: Tensor,
+    of: Arc<dyn Array>,
+    rows: u64,
+    columns: u64,
+    width: u64,
+}
+
+impl Panels {
+    /// The panels of an array of two dimensions or more, each of `width` columns.
+    ///
+    /// # Errors
+    /// [`Error::Value`] where the array has no columns, or panels would have none.
+    pub fn new(of: Arc<dyn Array>, width: u64) -> Result<Panels> {
+        let Tensor { shape, dtype } = of.tensor().clone();
+        let &[ref outer @ .., rows, columns] = shape.as_slice() else {
+            return Err(Error::value("panels", format!("{} dimensions", shape.len()), "two or more"));
+        };
+        if width == 0 {
+            return Err(Error::value("width of panels", width, "1 or more"));
+        }
+        let shape: Vec<u64> = outer.iter().copied().chain([columns.div_ceil(width), rows, width]).collect();
+        tilewright_files::byte_len(&shape, dtype)?;
+        Ok(Panels { tensor: Tensor { shape, dtype }, of, rows, columns, width })
+    }
+
+    /// The runs of bytes of the array that a range of the panels holds: where each begins in the array, unless it is
+    /// padding, and its length.
+    fn runs(&self, range: Range<u64>) -> impl Iterator<Item = (Option<u64>, u64)> {
+        let size = self.tensor.dtype.size() as u64;
+        let mut at = range.start / size;
+        let end = range.end / size;
+        let panels = self.columns.div_ceil(self.width);
+        std::iter::from_fn(move || {
+            if at >= end {
+                return None;
+            }
+            let (line, within) = (at / self.width, at % self.width);
+            let (row, panel, matrix) =
+                (line % self.rows, line / self.rows % panels, line / self.rows / panels);
+            let column = panel * self.width + within;
+            let there = self.columns.saturating_sub(column).min(self.width - within);
+            let (from, len) = match there {
+                0 => (None, self.width - within),
+                _ => (Some(((matrix * self.rows + row) * self.columns + column) * size), there),
+            };
+            let len = len.min(end - at);
+            at += len;
+            Some((from, len * size))
+        })
+    }
+}
+
+impl Array for Panels {
+    fn tensor(&self) -> &Tensor {
+        &self.tensor
+    }
+
+    fn read(&self, at: u64, out: &mut [u8]) -> Result<()> {
+        let mut rest = &mut *out;
+        for (from, len) in self.runs(at..at + rest.len() as u64) {
+            let (now, then) = rest.split_at_mut(len as usize);
+            match from {
+                Some(from) => self.of.read(from, now)?,
+                None => now.fill(0),
+            }
+            rest = then;
+        }
+        Ok(())
+    }
+
+    fn will_read(&self, range: Range<u64>) {
+        for (from, len) in self.runs(range) {
+            if let Some(from) = from {
+                self.of.will_read(from..from + len);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bytes 0, 1, 2, ..
+    struct Counting(Tensor);
+
+    impl Array for Counting {
+        fn tensor(&self) -> &Tensor {
+            &self.0
+        }
+
+        fn read(&self, at: u64, out: &mut [u8]) -> Result<()> {
+            out.iter_mut().zip(at..).for_each(|(byte, at)| *byte = at as u8);
+            Ok(())
+        }
+
+        fn will_read(&self, range: Range<u64>) {
+            assert!(range.end <= tilewright_files::byte_len(&self.0.shape, self.0.dtype).unwrap());
+        }
+    }
+
+    #[test]
+    fn panels_hold_columns_of_all_rows() {
+        for (outer, rows, columns) in [(1, 3, 7), (3, 4, 6), (2, 1, 5), (2, 5, 1)] {
+            for width in 1..=columns + 1 {
+                let of = Counting(Tensor::new([outer, rows, columns], DType::U16));
+                let panels = Panels::new(Arc::new(of), width).unwrap();
+                let count = columns.div_ceil(width);
+                assert_eq!(panels.tensor().shape, [outer, count, rows, width]);
+                let mut needed = Vec::new();
+                for i in 0..outer * count * rows * width {
+                    let (within, row) = (i % width, i / width % rows);
+                    let (panel, matrix) = (i / width / rows % count, i / width / rows / count);
+                    let (column, at) = (panel * width + within, 2 * ((matrix * rows + row) * columns));
+                    let at = at + 2 * column;
+                    needed.extend(if column < columns { [at as u8, at as u8 + 1] } else { [0, 0] });
+                }
+                panels.will_read(0..needed.len() as u64);
+                for step in [2, 6, 10, needed.len()] {
+                    let mut seen = vec![9; needed.len()];
+                    for (i, out) in seen.chunks_mut(step).enumerate() {
+                        panels.read((i * step) as u64, out).unwrap();
+                    }
+                    assert_eq!(seen, needed, "{outer} x {rows} x {columns} by {width} in {step}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn groups_are_decoded_whole_and_given_in_parts() {
+        // A group of 8 bytes is its number, and the numbers behind it.
+        let decode = |first: u64, values: &mut [u8]| {
+            assert_eq!(values.len() % 8, 0);
+            values.iter_mut().zip(8 * first..).for_each(|(value, at)| *value = at as u8);
+        };
+        for at in 0..20_u64 {
+            for len in 0..40 {
+                let mut out = vec![99; len];
+                by_groups(at, &mut out, 8, decode);
+                assert_eq!(out, (at..at + len as u64).map(|b| b as u8).collect::<Vec<_>>(), "{len} from {at}");
+            }
+        }
+    }
+}

@@ -131,10 +131,11 @@ const AHEAD: u64 = 128 << 10;
 /// Says that a range of a file will be read soon: the system begins to fetch it, if it can, while something else goes on.
 pub fn will_read(file: &File, range: Range<u64>) {
     #[cfg(target_os = "linux")]
-    for at in range.step_by(AHEAD as usize) {
+    for at in range.clone().step_by(AHEAD as usize) {
         use rustix::fs::{Advice, fadvise};
         // It is only advice.
-        let _ = fadvise(file, at, std::num::NonZeroU64::new(AHEAD), Advice::WillNeed);
+        let len = std::num::NonZeroU64::new(AHEAD.min(range.end - at));
+        let _ = fadvise(file, at, len, Advice::WillNeed);
     }
     #[cfg(not(target_os = "linux"))]
     let _ = (file, range);

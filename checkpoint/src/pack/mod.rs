@@ -87,9 +87,9 @@ impl<'a> Packing<'a> {
         request: Request,
         memory: u64,
     ) -> Result<Packing<'a>> {
-        let jobs = jobs(model, rules, &request)?;
+        let mut jobs = jobs(model, rules, &request)?;
         let records = expected(&jobs, model, rules, &request)?;
-        let ring = Ring::fitting(&jobs, memory)?;
+        let ring = Ring::cut_to_fit(&mut jobs, memory, &request.options)?;
         let places = model.entries().iter().enumerate().map(|(i, e)| (e.name.as_str(), i)).collect();
         Ok(Packing { model, name: name.to_owned(), rules, request, jobs, records, ring, places })
     }
