@@ -66,6 +66,11 @@ mod families;
 #[cfg(test)]
 extern crate self as tilewright;
 
+/// The pages with examples in Rust, which are tested with those of the crate.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
+mod pages {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
+    #[doc = include_str!("../docs/cookbook.md")]
+    struct Cookbook;
+}

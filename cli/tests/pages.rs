@@ -156,6 +156,9 @@ fn every_block_is_run_by_a_test() {
             let known = ["sh", "text", "rust", "python", "c", "cpp", "toml"];
             let at = format!("{}:{line}", page.display());
             assert!(known.contains(&language.as_str()), "{at}: a block of `{language}`");
+            let library = fs::read_to_string(root().join("src/lib.rs")).unwrap();
+            let file = page.file_name().unwrap().to_str().unwrap();
+            assert!(language != "rust" || library.contains(file), "{at}: {file} is not in src/lib.rs");
             // C and C++ are parts of the examples, which `capi/tests/c.rs` compiles and runs.
             if ["c", "cpp"].contains(&language.as_str()) {
                 let examples = ["capi/examples/pack_weight.c", "capi/examples/ring.cpp"];
