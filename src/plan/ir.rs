@@ -10,8 +10,8 @@ use crate::layout::piecewise::Step;
 /// The most loops of one nest: every dimension and split of a tensor of the greatest rank.
 pub(crate) const MAX_LOOPS: usize = 64;
 
-/// The greatest block, in bytes, that is assembled at once: a third of an L1 cache. Each thread has this much scratch.
-pub(crate) const MAX_BLOCK: usize = 16 << 10;
+/// The greatest block, in bytes, that any tuning lets be assembled at once.
+pub(crate) use crate::tuning::MAX_BLOCK;
 
 /// The most segments of a block that is assembled: a segment has a cache line at the least.
 pub(crate) const MAX_SEGMENTS: usize = MAX_BLOCK / LINE;

@@ -159,8 +159,8 @@ fn mutate(
     count: usize,
 ) -> Result<usize, TestCaseError> {
     let plan = Plan::compile(from, to, &Options::default().with_store(store).with_saturate(true)).unwrap();
-    let Plan { src, dst, op, streams, .. } = &plan;
-    let conversion = Conversion { src, dst, op: *op, streams: *streams };
+    let Plan { src, dst, op, streams, tuning, .. } = &plan;
+    let conversion = Conversion { src, dst, op: *op, streams: *streams, tuning };
     let scheduled = schedule::schedule(lower::lower(from, to, to.padding().unwrap()).unwrap(), conversion);
     let source = bytes(plan.source_bytes());
     let expect = interpret(&plan, &source).unwrap().bytes;

@@ -48,8 +48,8 @@ impl<'p> Calls<'p> {
             }
         }
         let (rows, cols, tiles) = (pick(schedule.rows), pick(schedule.cols), pick(schedule.tiles));
-        // What is read as it lies is fetched by the processor itself; where runs that go at once lie apart, the fourth from
-        // here is fetched.
+        // What is read as it lies is fetched by the processor itself; where runs that go at once lie apart, one further
+        // on is fetched.
         let run = nest.loops.last().map_or(0, |run| run.n as i64 * run.step[1]);
         let next = schedule
             .within
@@ -59,7 +59,7 @@ impl<'p> Calls<'p> {
             .find(|&&i| size[i] > 1)
             .map_or(0, |&i| nest.loops[i].step[1]);
         let prefetch_distance = match schedule.prefetch_distance {
-            0 if next != run && !schedule.assembled => next.saturating_mul(4),
+            0 if next != run && !schedule.assembled => next.saturating_mul(plan.tuning.runs_fetched as i64),
             distance => distance,
         } as isize;
         Calls { plan, nest, size, prefetch_distance, rows, cols, tiles, outer, taken, outside, left }

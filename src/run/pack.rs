@@ -41,6 +41,7 @@ impl Task<'_, '_> {
                 rows: tile.rows,
                 cols: tile.cols,
                 pad: plan.pad,
+                prefetch_tiles: plan.tuning.tiles_fetched,
                 dst_tile: row.map_or(plan.dst.block_bytes, |i| linear(plan, nest.loops[i].step) as usize),
             };
             if !reads_in_place(number, &args) {
@@ -73,6 +74,7 @@ impl Task<'_, '_> {
             rows: codec.tile().rows(),
             cols: codec.tile().cols(),
             pad: plan.pad,
+            prefetch_tiles: plan.tuning.tiles_fetched,
             dst_tile: plan.dst.block_bytes,
         };
         let tile = bytemuck::cast_slice(&self.scratch.tile()[..elements]);
@@ -84,18 +86,23 @@ impl Task<'_, '_> {
         plan.kernels.stream(&block[..plan.dst.block_bytes], self.out, to);
     }
 
-    /// Packs tiles that no kernel reads as they lie: as many as there is room for are brought together in L1, as f32.
+    /// Packs tiles that no kernel reads as they lie: as many as there is room for are brought together in L1, whole tiles of
+    /// 16-bit numbers as they are (half of the bytes, and no numbers to widen), all others as f32.
     fn pack_by_scratch(&mut self, codec: &BlockCodec, number: Number, args: &PackArgs, to: usize) {
         let (plan, shape) = (self.plan, codec.tile());
         let (elements, bytes) = (shape.elements(), plan.dst.block_bytes);
-        let (whole, line) = (args.rows * args.cols == elements, shape.cols() as isize * 4);
+        let whole = args.rows * args.cols == elements;
+        let as_it_is = whole && shape.rows() > 1 && packs_as_it_is(number, codec);
+        let between = if as_it_is { number } else { Number::F32 };
+        let size = between.size() as isize;
+        let line = shape.cols() as isize * size;
         let rows = Window {
             rows: args.rows,
             cols: args.cols,
             src_row: args.src_row,
             src_col: args.src_col,
             dst_row: line,
-            dst_col: 4,
+            dst_col: size,
         };
         let together = if shape.rows() == 1 { TileShape::MAX_ELEMENTS / elements } else { 1 };
         if !whole {
@@ -103,8 +110,7 @@ impl Task<'_, '_> {
             let bytes: &mut [[u8; 4]] = bytemuck::cast_slice_mut(self.scratch.tile());
             bytes.fill(plan.pad.to_le_bytes());
         }
-        // What is read next but two is fetched meanwhile.
-        let ahead = args.src_tile.saturating_mul(3 * together as isize);
+        let ahead = args.src_tile.saturating_mul((plan.tuning.tiles_fetched * together) as isize);
         for first in (0..args.tiles).step_by(together) {
             let tiles = together.min(args.tiles - first);
             // Tiles of one row are rows of one window.
@@ -112,13 +118,13 @@ impl Task<'_, '_> {
                 if shape.rows() == 1 { Window { rows: tiles, src_row: args.src_tile, ..rows } } else { rows };
             let from = args.src_at.wrapping_add_signed(first as isize * args.src_tile);
             let scratch = writable(bytemuck::cast_slice_mut(self.scratch.tile()));
-            plan.kernels.convert_loops(number, Number::F32, self.source, from, scratch, 0, &w, &[], ahead);
+            plan.kernels.convert_loops(number, between, self.source, from, scratch, 0, &w, &[], ahead);
             let packed = PackArgs {
                 tiles,
                 src_at: 0,
-                src_tile: elements as isize * 4,
+                src_tile: elements as isize * size,
                 src_row: line,
-                src_col: 4,
+                src_col: size,
                 rows: shape.rows(),
                 cols: shape.cols(),
                 ..*args
@@ -126,11 +132,11 @@ impl Task<'_, '_> {
             let scratch = bytemuck::cast_slice(self.scratch.tile());
             let to = to + first * args.dst_tile;
             if !plan.streams || tiles > 1 {
-                plan.kernels.pack(codec, Number::F32, scratch, &packed, self.out.bytes(), to);
+                plan.kernels.pack(codec, between, scratch, &packed, self.out.bytes(), to);
                 continue;
             }
             let Block(block) = self.block.get_or_insert_with(Block::zero);
-            plan.kernels.pack(codec, Number::F32, scratch, &packed, writable(block), 0);
+            plan.kernels.pack(codec, between, scratch, &packed, writable(block), 0);
             plan.kernels.stream(&block[..bytes], self.out, to);
         }
     }
@@ -180,6 +186,11 @@ impl Task<'_, '_> {
             }
         }
     }
+}
+
+/// Whether the kernel that packs takes 16-bit numbers without widening them first: a search reads each more than once.
+fn packs_as_it_is(number: Number, codec: &BlockCodec) -> bool {
+    matches!(number, Number::Bf16 | Number::F16) && !codec.options().search
 }
 
 /// Whether the kernel that packs reads these tiles at full speed: numbers that it widens itself, in rows.

@@ -294,6 +294,13 @@ impl<'a> Cursor<'a> {
         value.ok_or_else(|| self.error_since(start, format!("`{key}=` is missing")))
     }
 
+    /// Skips the value of a key that no rule knows, and warns of it; `span` is where the key stands.
+    pub(super) fn skip_unknown(&mut self, key: &str, span: &Range<usize>) {
+        self.skip_value();
+        self.warnings
+            .push(|| format!("byte {}: {} is not a known key and was ignored", span.start, quote(key)));
+    }
+
     /// Skips a value of any kind, up to a comma or a closing bracket that is not its own, and returns it.
     pub(super) fn skip_value(&mut self) -> &'a str {
         let start = self.start();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::lexer::{Cursor, quote};
+use super::lexer::Cursor;
 use super::loops::tuple::Tuple;
 use super::tenstorrent::python::shape;
 use crate::dtype::DType;
@@ -100,12 +100,7 @@ fn explicit(cursor: &mut Cursor<'_>) -> Result<SpyreLayout> {
             }
             "format" => format = Some(stick_format(c)?),
             "element_arrangement" => order = arrangement(c)?,
-            _ => {
-                c.skip_value();
-                c.warnings.push(|| {
-                    format!("byte {}: {} is not a known key and was ignored", span.start, quote(key))
-                });
-            }
+            _ => c.skip_unknown(key, &span),
         }
         Ok(())
     })?;

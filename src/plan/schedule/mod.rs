@@ -25,15 +25,17 @@ use super::ir::{LINE, Leaf, Loop, Nest, Schedule, ScheduledNest};
 
 /// Chooses how each nest runs.
 pub(super) fn schedule(nests: Vec<Nest>, conversion: Conversion<'_>) -> Vec<ScheduledNest> {
-    let Conversion { src, dst, op, streams } = conversion;
+    let Conversion { src, dst, op, streams, tuning } = conversion;
     let scheduled = |nest: Nest| {
         let Nest { at, mut loops, leaf, schedule: () } = nest;
         let schedule = match &leaf {
             Leaf::Fill => fill(&loops, dst.block_bytes),
-            Leaf::Pack(parts) => tiles::schedule(&loops, parts, src, dst, streams),
-            Leaf::Element if streams && direct::applies(&loops, src, op) => direct::schedule(&mut loops, dst),
+            Leaf::Pack(parts) => tiles::schedule(&loops, parts, conversion),
+            Leaf::Element if streams && direct::applies(&loops, src, op) => {
+                direct::schedule(&mut loops, dst, tuning)
+            }
             Leaf::Element => {
-                let (schedule, segment) = assembled::schedule(&loops, src, dst, op);
+                let (schedule, segment) = assembled::schedule(&loops, conversion);
                 // Segments under one cache line gain nothing from assembly.
                 if streams && segment >= LINE as i64 {
                     schedule
@@ -66,6 +68,7 @@ mod tests {
     use super::*;
     use crate::family::{Descriptor, Placement, Tensor};
     use crate::plan::{Options, Plan, Store};
+    use crate::tuning::builtin;
     use crate::{DType, Layout};
 
     fn plan(shape: &[u64], dtype: DType, from: &str, to: &str, store: Store) -> Plan {
@@ -74,7 +77,8 @@ mod tests {
             let descriptor: Descriptor = text.parse().unwrap();
             descriptor.layout(&tensor, &Placement::default()).unwrap()
         };
-        Plan::compile(&layout(from), &layout(to), &Options::default().with_store(store)).unwrap()
+        let options = Options::default().with_store(store);
+        Plan::compile_with(&layout(from), &layout(to), &options, &builtin::ZEN4).unwrap()
     }
 
     #[test]

@@ -144,6 +144,26 @@ pub(in crate::text) fn element(cursor: &mut Cursor<'_>) -> Result<Element> {
     Ok(Element::Tile { shape, format })
 }
 
+/// Reads the memref of one shard: its sizes, its element, and where it lies, which `what` names and `place` reads.
+pub(super) fn shard<T>(
+    cursor: &mut Cursor<'_>,
+    what: &str,
+    place: fn(&mut Cursor<'_>) -> Result<T>,
+) -> Result<(Vec<u64>, Element, T)> {
+    if !cursor.eat_word("memref") {
+        return Err(cursor.expected("`memref` after the grid"));
+    }
+    cursor.expect("<", "after `memref`")?;
+    let start = cursor.start();
+    let sizes = cursor.leading_sizes("memref")?;
+    let element = element(cursor)?;
+    cursor.mark("memref", start);
+    cursor.expect(",", &format!("and {what} after the element type of the memref"))?;
+    let place = place(cursor)?;
+    cursor.expect(">", &format!("after {}", what.replacen("a ", "the ", 1)))?;
+    Ok((sizes, element, place))
+}
+
 /// The shape and the element of the `tensor<..>` around a layout.
 pub(super) type Enclosing = (Vec<u64>, Element);
 

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::family::tenstorrent::cores::Orientation;
 use crate::family::tenstorrent::memory::BufferType;
 use crate::family::tenstorrent::ttnn::{Scheme, Strategy};
-use crate::text::lexer::{Cursor, quote};
+use crate::text::lexer::Cursor;
 
 /// Reads `MemoryConfig(memory_layout=TensorMemoryLayout::BLOCK_SHARDED,buffer_type=BufferType::L1,..)`.
 pub(super) fn memory_config(cursor: &mut Cursor<'_>) -> Result<MemoryConfig> {
@@ -27,12 +27,7 @@ pub(super) fn memory_config(cursor: &mut Cursor<'_>) -> Result<MemoryConfig> {
             "created_with_nd_shard_spec" | "per_core_allocation" | "range_lockstep_allocation" => {
                 c.skip_value();
             }
-            _ => {
-                c.skip_value();
-                c.warnings.push(|| {
-                    format!("byte {}: {} is not a known key and was ignored", span.start, quote(key))
-                });
-            }
+            _ => c.skip_unknown(key, &span),
         }
         Ok(())
     })?;

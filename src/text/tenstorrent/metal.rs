@@ -62,17 +62,7 @@ fn affine_form(cursor: &mut Cursor<'_>, tensor: Option<Tensor>) -> Result<MetalL
     cursor.expect(",", "after the fill")?;
     let Grid { sizes: grid, .. } = attribute::grid(cursor, "grid")?;
     cursor.expect(",", "and a memref after the grid")?;
-    if !cursor.eat_word("memref") {
-        return Err(cursor.expected("`memref` after the grid"));
-    }
-    cursor.expect("<", "after `memref`")?;
-    let start = cursor.start();
-    let shard = cursor.leading_sizes("memref")?;
-    let element = attribute::element(cursor)?;
-    cursor.mark("memref", start);
-    cursor.expect(",", "and a memory space after the element type of the memref")?;
-    let memory = attribute::memory_space(cursor)?;
-    cursor.expect(">", "after the memory space")?;
+    let (shard, element, memory) = attribute::shard(cursor, "a memory space", attribute::memory_space)?;
     let mut metal = MetalLayout::new(map, grid, shard, element);
     (metal.tensor, metal.fill, metal.memory) = (tensor, fill, memory);
     if cursor.eat(",") {

@@ -5,8 +5,6 @@ use std::fmt;
 use super::attribute::{self, Enclosing, Grid, buffer_type_name, core_range_text, name_of, write_sizes};
 use crate::error::Result;
 use crate::family::tenstorrent::cores::Orientation;
-use crate::family::tenstorrent::memory::BufferType;
-use crate::family::tenstorrent::tile::Element;
 use crate::family::tenstorrent::ttnn_layout::{
     ShardDistribution, TensorMemoryLayout, TtnnLayout, TtnnNdLayout,
 };
@@ -27,7 +25,7 @@ pub(super) fn layout(cursor: &mut Cursor<'_>, tensor: Option<Enclosing>) -> Resu
         mesh = Some(attribute::mesh_name(cursor)?);
         cursor.expect(",", "and a memref after the mesh")?;
     }
-    let (shard, element, buffer_type) = memref(cursor)?;
+    let (shard, element, buffer_type) = attribute::shard(cursor, "a buffer type", attribute::buffer_type)?;
     let tensor = tensor.and_then(|(shape, of)| Some(Tensor { shape, dtype: of.dtype()? }));
     let mut layout = TtnnLayout::unchecked(tensor, map, grid, shard, element);
     (layout.grid_map, layout.mesh, layout.buffer_type) = (grid_map, mesh, buffer_type);
@@ -43,7 +41,7 @@ pub(super) fn nd_layout(cursor: &mut Cursor<'_>, tensor: Option<Enclosing>) -> R
     cursor.expect("<", "after `ttnn_nd_layout`")?;
     let Grid { sizes: grid, .. } = attribute::grid(cursor, "grid")?;
     cursor.expect(",", "and a memref after the grid")?;
-    let (shard, element, buffer_type) = memref(cursor)?;
+    let (shard, element, buffer_type) = attribute::shard(cursor, "a buffer type", attribute::buffer_type)?;
     let mut layout = TtnnNdLayout::new(grid, shard, element);
     layout.buffer_type = buffer_type;
     layout.tensor = tensor.and_then(|(shape, of)| Some(Tensor { shape, dtype: of.dtype()? }));
@@ -66,22 +64,6 @@ pub(super) fn nd_layout(cursor: &mut Cursor<'_>, tensor: Option<Enclosing>) -> R
 /// The names of orientations here.
 pub(super) const ORIENTATIONS: [(&str, Orientation); 2] =
     [("row_major", Orientation::RowMajor), ("col_major", Orientation::ColMajor)];
-
-/// Reads the memref of one shard.
-fn memref(cursor: &mut Cursor<'_>) -> Result<(Vec<u64>, Element, BufferType)> {
-    if !cursor.eat_word("memref") {
-        return Err(cursor.expected("`memref` after the grid"));
-    }
-    cursor.expect("<", "after `memref`")?;
-    let start = cursor.start();
-    let shard = cursor.leading_sizes("memref")?;
-    let element = attribute::element(cursor)?;
-    cursor.mark("memref", start);
-    cursor.expect(",", "and a buffer type after the element type of the memref")?;
-    let buffer_type = attribute::buffer_type(cursor)?;
-    cursor.expect(">", "after the buffer type")?;
-    Ok((shard, element, buffer_type))
-}
 
 /// Reads one of the parts behind the memref.
 fn option(cursor: &mut Cursor<'_>, layout: &mut TtnnLayout) -> Result<()> {
