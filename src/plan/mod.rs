@@ -78,15 +78,14 @@ impl Plan {
         let op = Op::new(&source, &target, options)?;
         let kernels = kernels_for(options.isa)?;
         let bytes = target.space.total_bytes();
-        let large = kernels.has_non_temporal_stores() && bytes >= tuning.stream_from as u64;
-        let streams = options.store == Store::Streamed || options.store == Store::Auto && large;
+        let streams_from = |least: usize| {
+            options.store == Store::Auto && kernels.has_non_temporal_stores() && bytes >= least as u64
+        };
+        let streams = options.store == Store::Streamed || streams_from(tuning.stream_from);
         let conversion = Conversion { src: &source, dst: &target, op, streams, tuning };
         let lowered = lower::lower(src, dst, padding)?;
-        let apart = options.store == Store::Auto
-            && kernels.has_non_temporal_stores()
-            && bytes >= tuning.transposed_from as u64
-            && schedule::transposes(&lowered, conversion);
-        let streams = streams || apart;
+        let streams =
+            streams || streams_from(tuning.transposed_from) && schedule::transposes(&lowered, conversion);
         let conversion = Conversion { streams, ..conversion };
         let scheduled = schedule::schedule(lowered, conversion);
         let nests = verify::verify(scheduled, conversion, src, dst)?;

@@ -7,6 +7,8 @@ use super::{Machine, Tuning};
 pub const ZEN4: Tuning = Tuning {
     stream_from: 24 << 20,
     transposed_from: 512 << 10,
+    // Rows of tiles are nearer.
+    transposed_apart: 1024,
     threads_from: 256 << 10,
     task: 64 << 10,
     tasks_per_thread: 4,

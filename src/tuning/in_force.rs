@@ -18,7 +18,7 @@ const VARIABLE: &str = "TILEWRIGHT_PROFILE";
 /// Of [`Profile::read`], where the file that was named cannot be read or the user's file is no profile; the same at each call.
 pub fn in_force() -> Result<&'static Profile> {
     static IN_FORCE: OnceLock<Result<Profile>> = OnceLock::new();
-    let find = || find(&Machine::here(), std::env::var_os(VARIABLE).as_deref(), |machine| user_file(machine));
+    let find = || find(&Machine::here(), std::env::var_os(VARIABLE).as_deref(), user_file);
     IN_FORCE.get_or_init(find).as_ref().map_err(Error::clone)
 }
 

@@ -94,7 +94,11 @@ mod tests {
 
     /// What an Emerald Rapids says: leaf, subleaf, and the four registers.
     const EMERALD_RAPIDS: [(u32, u32, [u32; 4]); 6] = [
-        (0, 0, [0x20, u32::from_le_bytes(*b"Genu"), u32::from_le_bytes(*b"ntel"), u32::from_le_bytes(*b"ineI")]),
+        (
+            0,
+            0,
+            [0x20, u32::from_le_bytes(*b"Genu"), u32::from_le_bytes(*b"ntel"), u32::from_le_bytes(*b"ineI")],
+        ),
         (1, 0, [0x000C_06F8, 0, 0, 0]),
         (4, 0, [0x0000_4121, 0x02C0_003F, 63, 0]),
         (4, 1, [0x0000_4122, 0x01C0_003F, 63, 0]),

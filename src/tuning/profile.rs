@@ -186,7 +186,11 @@ mod tests {
     fn a_profile_is_read_as_it_is_written() {
         for (_, tuning) in builtin::ALL {
             let written = Profile::new(tuning, "x").unwrap().to_string();
-            assert_eq!(Profile::parse(&written, "x", &builtin::CONSERVATIVE).unwrap().tuning(), tuning, "{written}");
+            assert_eq!(
+                Profile::parse(&written, "x", &builtin::CONSERVATIVE).unwrap().tuning(),
+                tuning,
+                "{written}"
+            );
         }
     }
 

@@ -11,9 +11,10 @@ use tilewright_files::Output;
 
 use super::elements::Elements;
 use super::event::{Event, Listener};
+use crate::hash::TreeHash;
 use crate::job::Conversion;
-use crate::manifest::{Journal, Record};
-use crate::model::ModelFile;
+use crate::manifest::{Journal, Record, SourceTensor};
+use crate::model::Entry;
 
 /// Files that wait for their turn to be stored. Flushing a small one takes as long as writing some megabytes, so that
 /// a model's norms come faster than they are stored.
@@ -27,8 +28,8 @@ pub(super) struct Work {
     pub(super) path: PathBuf,
     pub(super) conversion: Arc<Conversion>,
     pub(super) elements: Elements,
-    /// The files of the model that hold the elements.
-    pub(super) files: Vec<Arc<ModelFile>>,
+    /// The tensors of the model that hold the elements.
+    pub(super) sources: Vec<Entry>,
     pub(super) record: Record,
 }
 
@@ -53,15 +54,22 @@ pub(super) struct Files {
 /// The file that is being written.
 struct Current {
     output: Output,
-    hasher: blake3::Hasher,
+    hash: TreeHash,
     at: u64,
 }
 
 impl Current {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.hasher.update(bytes);
         self.at += bytes.len() as u64;
-        self.output.write(bytes)
+        let hash = &self.hash;
+        self.output.write_seen(bytes, &|at, part| hash.see(at, part))
+    }
+
+    /// The hash of the file, all of which has been written.
+    fn blake3(&self) -> Result<String> {
+        let missing =
+            |at: u64, _: &mut [u8]| Err(Error::value("hash of a file", format!("no byte {at}"), "all"));
+        self.hash.finish(missing)
     }
 }
 
@@ -77,7 +85,8 @@ impl Files {
             let work = &self.work[self.written];
             let container = &work.conversion.container;
             let output = Output::create(&work.path, container.bytes)?;
-            let mut current = Current { output, hasher: blake3::Hasher::new(), at: 0 };
+            let mut current = Current { output, hash: TreeHash::new(container.bytes), at: 0 };
+            current.hash.want();
             current.write(&container.head)?;
             self.current = Some(current);
         }
@@ -87,13 +96,13 @@ impl Files {
     /// Hands the current file, all of which is there, on to be stored.
     fn complete(&mut self) -> Result<()> {
         self.current()?;
-        let Some(Current { output, hasher, .. }) = self.current.take() else { return Ok(()) };
+        let Some(current) = self.current.take() else { return Ok(()) };
         let work = &self.work[self.written];
         let mut record = work.record.clone();
-        record.elements_blake3 = work.elements.blake3()?;
-        record.blake3 = hasher.finalize().to_hex().to_string();
+        record.sources = work.sources.iter().map(SourceTensor::hashed).collect::<Result<_>>()?;
+        record.blake3 = current.blake3()?;
         self.written += 1;
-        self.store.add(Written { output, record })
+        self.store.add(Written { output: current.output, record })
     }
 
     /// Completes every file before the work `end`: those without bytes have no piece that would.
@@ -218,7 +227,7 @@ impl Drop for Store {
 
 /// Stores a file and gives it its name, if nothing of its source has changed, and adds it to the journal.
 fn store(work: &Work, output: Output, record: &Record, journal: &mut Journal) -> Result<()> {
-    work.files.iter().try_for_each(|file| file.check_unchanged())?;
+    work.sources.iter().flat_map(Entry::files).try_for_each(|file| file.check_unchanged())?;
     output.commit()?;
     journal.add(record)
 }

@@ -5,9 +5,6 @@ use crate::plan::conversion::{Conversion, Endpoint, Op};
 use crate::plan::ir::{LINE, Loop, MAX_SEGMENTS, Schedule};
 use crate::tuning::Tuning;
 
-/// Bytes from row to row of a destination from which on a transpose writes lines far apart: tiles are nearer.
-const FAR: i64 = 1024;
-
 /// One nest, and what decides about its blocks.
 struct Nest<'a> {
     loops: &'a [Loop],
@@ -120,7 +117,7 @@ impl Nest<'_> {
 /// Whether the source runs across rows of the destination that lie far apart.
 pub(super) fn transposes(loops: &[Loop], conversion: Conversion<'_>) -> bool {
     let across = Nest::new(loops, conversion).across;
-    across.is_some_and(|i| loops[i].step[4] >= FAR)
+    across.is_some_and(|i| loops[i].step[4] >= conversion.tuning.transposed_apart as i64)
 }
 
 /// The schedule of elements that are assembled, and the bytes of a run of the destination that a block makes.

@@ -33,8 +33,7 @@ pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
         }
         // The same in loops around a window.
         let w = Window { rows: 2, cols: 3, src_row: 5 * f, src_col: f, dst_row: 3 * t, dst_col: t };
-        let outer =
-            [OuterLoop { n: 2, src: 20 * f, dst: 18 * t }, OuterLoop { n: 3, src: -f, dst: 6 * t }];
+        let outer = [OuterLoop { n: 2, src: 20 * f, dst: 18 * t }, OuterLoop { n: 3, src: -f, dst: 6 * t }];
         let run = |kernels: &Kernels| {
             let mut dst = vec![MaybeUninit::new(0xEE); 36 * to + 8];
             let fits = kernels.cast_loops(cast, &src, 2 * from, &mut dst, 3, &w, &outer, 64);
