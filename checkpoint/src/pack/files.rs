@@ -67,7 +67,8 @@ impl Current {
 
     /// The hash of the file, all of which has been written.
     fn blake3(&self) -> Result<String> {
-        let missing = |at: u64, _: &mut [u8]| Err(Error::value("hash of a file", format!("no byte {at}"), "all"));
+        let missing =
+            |at: u64, _: &mut [u8]| Err(Error::value("hash of a file", format!("no byte {at}"), "all"));
         self.hash.finish(missing)
     }
 }
