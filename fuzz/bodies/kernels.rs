@@ -97,8 +97,18 @@ fn pack(c: &mut Choices, data: &[u8]) -> Option<()> {
     let tiles = 1 + c.below(5);
     let pad = c.of(&[0.0, -1.5, f32::INFINITY]);
     let dst_tile = codec.tile_bytes() + c.below(9);
-    let args =
-        PackArgs { tiles, src_at, src_tile: len as isize, src_row, src_col, rows, cols, pad, dst_tile };
+    let args = PackArgs {
+        tiles,
+        src_at,
+        src_tile: len as isize,
+        src_row,
+        src_col,
+        rows,
+        cols,
+        pad,
+        dst_tile,
+        prefetch_tiles: 3,
+    };
     let src = cycled(data, len * tiles);
     compare(tiles * dst_tile + 5, &|kernels, dst| kernels.pack(&codec, from, &src, &args, dst, 5));
     Some(())

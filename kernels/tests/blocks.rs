@@ -27,6 +27,7 @@ fn pack(kernels: &Kernels, codec: &BlockCodec, from: Number, src: &[u8]) -> Vec<
         rows: 1,
         cols: group,
         pad: 0.0,
+        prefetch_tiles: 3,
         dst_tile: codec.tile_bytes(),
     };
     let mut dst = vec![MaybeUninit::new(0xEE); args.tiles * args.dst_tile];
@@ -474,6 +475,7 @@ fn compact_blocks_are_a_scale_and_a_string_of_bits() {
                     rows: 1,
                     cols: 32,
                     pad: 0.0,
+                    prefetch_tiles: 3,
                     dst_tile: 0,
                 };
                 let mut got = vec![MaybeUninit::new(0xEE); codec.tile_bytes()];

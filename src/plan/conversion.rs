@@ -6,6 +6,7 @@ use super::request::{Options, Sen169};
 use crate::dtype::{DType, Format};
 use crate::error::{Error, Result};
 use crate::layout::{Layout, Space};
+use crate::tuning::Tuning;
 
 /// One end of a conversion, as execution needs it.
 #[derive(Debug, Clone)]
@@ -124,6 +125,8 @@ pub(crate) struct Conversion<'a> {
     pub(crate) op: Op,
     /// Whether the destination is written with non-temporal stores.
     pub(crate) streams: bool,
+    /// The numbers by which nests are scheduled; nothing that is proved depends on them.
+    pub(crate) tuning: &'a Tuning,
 }
 
 /// The value of a strict cast that its destination cannot hold, and the destination byte where it would lie.

@@ -10,8 +10,8 @@ use crate::layout::piecewise::Step;
 /// The most loops of one nest: every dimension and split of a tensor of the greatest rank.
 pub(crate) const MAX_LOOPS: usize = 64;
 
-/// The greatest block, in bytes, that is assembled at once: a third of an L1 cache. Each thread has this much scratch.
-pub(crate) const MAX_BLOCK: usize = 16 << 10;
+/// The greatest block, in bytes, that any tuning lets be assembled at once.
+pub(crate) use crate::tuning::MAX_BLOCK;
 
 /// The most segments of a block that is assembled: a segment has a cache line at the least.
 pub(crate) const MAX_SEGMENTS: usize = MAX_BLOCK / LINE;
@@ -109,6 +109,9 @@ pub(crate) struct Schedule {
     pub(crate) in_place: Option<InPlace>,
     /// Whether blocks of elements are assembled in L1 before they are written.
     pub(crate) assembled: bool,
+    /// Whether what a block reads is brought together in L1 first, unit by unit: loops from unit to unit are then loops
+    /// of a kernel as others are. For elements that are copied or converted, of no block format.
+    pub(crate) staged: bool,
     /// The loop that is the rows of a kernel's window, if any.
     pub(crate) rows: Option<usize>,
     /// The loop that is the columns of a kernel's window, if any.

@@ -25,11 +25,8 @@ pub(crate) use verify::Verified;
 
 use crate::error::{Error, Result};
 use crate::layout::Layout;
+use crate::tuning::{Tuning, in_force};
 use ir::Leaf;
-
-/// A destination of this many bytes is written with non-temporal stores: it would not stay in the caches, and an
-/// ordinary store reads each line before it writes it.
-const STREAMED: u64 = 24 << 20;
 
 /// A compiled and proved conversion from one layout to another; immutable, and usable from any thread.
 #[derive(Debug, Clone)]
@@ -46,17 +43,28 @@ pub struct Plan {
     /// Whether the destination is written with non-temporal stores.
     pub(crate) streams: bool,
     options: Options,
+    pub(crate) tuning: Tuning,
 }
 
 impl Plan {
     /// Compiles the conversion of a tensor from one layout to another, and proves that it writes every byte of the
     /// destination exactly once, reads only inside of the source, and reads for each byte the element that belongs
-    /// there.
+    /// there. It is scheduled for this machine: by the profile that is [`in_force`].
     ///
     /// # Errors
     /// Where the shapes differ, the element formats have no conversion, the destination puts two elements on
-    /// one place, this machine cannot address the buffers, or the layouts break into too many regions.
+    /// one place, this machine cannot address the buffers, or the layouts break into too many regions. Where there is
+    /// a profile that cannot be read, as [`in_force`].
     pub fn compile(src: &Layout, dst: &Layout, options: &Options) -> Result<Plan> {
+        Plan::compile_with(src, dst, options, &in_force()?.tuning())
+    }
+
+    /// [`Plan::compile`] with other numbers to schedule by. They make a plan faster or slower and change no byte.
+    ///
+    /// # Errors
+    /// As [`Plan::compile`], and as [`Tuning::check`].
+    pub fn compile_with(src: &Layout, dst: &Layout, options: &Options, tuning: &Tuning) -> Result<Plan> {
+        tuning.check()?;
         if src.shape() != dst.shape() {
             return Err(Error::value(
                 "shape of the destination",
@@ -69,20 +77,24 @@ impl Plan {
         let target = Endpoint::new(dst, options)?.packed_from(&source);
         let op = Op::new(&source, &target, options)?;
         let kernels = kernels_for(options.isa)?;
-        let streams = match options.store {
-            Store::Auto => kernels.has_non_temporal_stores() && target.space.total_bytes() >= STREAMED,
-            Store::Cached => false,
-            Store::Streamed => true,
+        let bytes = target.space.total_bytes();
+        let streams_from = |least: usize| {
+            options.store == Store::Auto && kernels.has_non_temporal_stores() && bytes >= least as u64
         };
-        let conversion = Conversion { src: &source, dst: &target, op, streams };
+        let streams = options.store == Store::Streamed || streams_from(tuning.stream_from);
+        let conversion = Conversion { src: &source, dst: &target, op, streams, tuning };
         let lowered = lower::lower(src, dst, padding)?;
+        let streams =
+            streams || streams_from(tuning.transposed_from) && schedule::transposes(&lowered, conversion);
+        let conversion = Conversion { streams, ..conversion };
         let scheduled = schedule::schedule(lowered, conversion);
         let nests = verify::verify(scheduled, conversion, src, dst)?;
         // To pack a tile of the fill costs as much as the rest of the plan, and few plans need one.
         let filled = target.codec.is_none() || nests.iter().any(|n| n.leaf == Leaf::Fill);
         let (fill, pad) =
             if filled { fill(&target, dst.fill())? } else { (Box::default(), dst.fill() as f32) };
-        Ok(Plan { nests, src: source, dst: target, op, fill, pad, kernels, streams, options: *options })
+        let (options, tuning) = (*options, *tuning);
+        Ok(Plan { nests, src: source, dst: target, op, fill, pad, kernels, streams, options, tuning })
     }
 
     /// Bytes of the source: all its buffers, one after another.
@@ -124,11 +136,16 @@ impl Plan {
         &self.options
     }
 
+    /// The numbers by which it was scheduled.
+    pub fn tuning(&self) -> &Tuning {
+        &self.tuning
+    }
+
     /// Whether every element lies in the source at the very byte where the destination wants it, so that a buffer of
     /// the one layout is a buffer of the other as it is, but for padding: a grid that is only numbered differently.
     pub fn is_noop(&self) -> bool {
-        let Plan { src, dst, op, streams, .. } = self;
-        noop::is_noop(&self.nests, Conversion { src, dst, op: *op, streams: *streams })
+        let Plan { src, dst, op, streams, tuning, .. } = self;
+        noop::is_noop(&self.nests, Conversion { src, dst, op: *op, streams: *streams, tuning })
     }
 }
 

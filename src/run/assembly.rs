@@ -4,6 +4,7 @@ use kernels::{Destination, Segment};
 
 use super::destination::writable;
 use super::elements::{Calls, Scratch};
+use super::staging::Stage;
 use crate::plan::ir::{AddressPair, LINE, MAX_BLOCK, MAX_LOOPS, MAX_SEGMENTS, ScheduledNest};
 use crate::plan::{Op, Plan};
 
@@ -85,7 +86,7 @@ impl<'p> Assembly<'p> {
     pub(super) fn run(
         &self,
         source: &[u8],
-        scratch: &mut Scratch,
+        scratch: (&mut Scratch, &mut Option<Stage>),
         Block(block): &mut Block,
         at: AddressPair,
         first: bool,
@@ -123,6 +124,7 @@ mod tests {
     use super::*;
     use crate::family::{Descriptor, Placement, Tensor};
     use crate::plan::Store;
+    use crate::tuning::builtin;
     use crate::{DType, Options};
 
     #[test]
@@ -133,7 +135,8 @@ mod tests {
             descriptor.layout(&tensor, &Placement::default()).unwrap()
         };
         let (from, to) = (layout("memref<512x64xbf16>"), layout("memref<512x64xbf16, strided<[1, 512]>>"));
-        let plan = Plan::compile(&from, &to, &Options::default().with_store(Store::Streamed)).unwrap();
+        let options = Options::default().with_store(Store::Streamed);
+        let plan = Plan::compile_with(&from, &to, &options, &builtin::ZEN4).unwrap();
         // 64 rows of the destination, 1024 bytes each: of 32 of them, a cache line of the source, 512 bytes.
         let nest = &plan.nests[0];
         assert_eq!((nest.loops[0].n, nest.loops[1].n), (64, 512), "{plan}");

@@ -14,12 +14,6 @@ use super::threads::Executor;
 use crate::error::{Error, Result};
 use crate::plan::{OutOfRange, Plan};
 
-/// Less than this is done on the caller's thread: handing a task over costs as much as moving some 100 KiB.
-const SMALL: usize = 256 << 10;
-
-/// Tasks for each thread, so that one that is held up delays little.
-const TASKS_PER_THREAD: usize = 4;
-
 /// Running: whole conversions, on one thread or several, and chunks.
 impl Plan {
     /// Converts: `source` holds all buffers of the source, one after another; so does `destination` after.
@@ -77,11 +71,11 @@ impl Plan {
             return Err(Error::Length { what: "destination", given, needed });
         }
         let threads = executor.threads();
-        if len <= SMALL || threads <= 1 {
+        if len <= self.tuning.threads_from || threads <= 1 {
             self.outcome(self.run(source, 0, Chunk::new(self, &(0..len))?, destination))?;
             return Ok(written(destination));
         }
-        let range = self.task_bytes(len / threads.saturating_mul(TASKS_PER_THREAD));
+        let range = self.task_bytes(len / threads.saturating_mul(self.tuning.tasks_per_thread));
         let split = Split::new(destination, range);
         let first = Mutex::new(None);
         executor.run(split.tasks(), &|task| {
@@ -182,7 +176,7 @@ impl Plan {
     /// The bytes of a task near a size: whole iterations of some loop of the destination, so that few leaves are
     /// cut, and a multiple of the chunk alignment.
     fn task_bytes(&self, near: usize) -> usize {
-        let near = near.max(SMALL / 4).max(self.destination_bytes().div_ceil(MAX_TASKS));
+        let near = near.max(self.tuning.task).max(self.destination_bytes().div_ceil(MAX_TASKS));
         let chunk_alignment = self.chunk_alignment().max(1);
         let steps = self.nests.iter().flat_map(|n| &n.loops).map(|l| linear(self, l.step) as usize);
         let iteration = steps

@@ -35,6 +35,9 @@ pub struct PackArgs {
     pub pad: f32,
     /// Bytes from a packed tile to the next, at least those of a tile.
     pub dst_tile: usize,
+    /// How many tiles ahead of the one being packed the source is fetched into L2, where tiles are read as they lie; no byte
+    /// depends on it.
+    pub prefetch_tiles: usize,
 }
 
 impl PackArgs {
@@ -147,16 +150,16 @@ fn in_place_tiles<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<'_
     let (args, tile) = (on.args, on.codec.tile());
     let offsets = group_offsets::<N>(tile, args.src_row);
     // A call may be of few tiles, and the next one of those that follow.
-    let more = args.src_loops(args.tiles.saturating_add(PREFETCH_TILES));
-    let follow = lies_inside(on.src.len(), args.src_at, N, more);
-    let last = args.tiles - 1 + if follow { PREFETCH_TILES } else { 0 };
+    let all = args.tiles.saturating_add(args.prefetch_tiles);
+    let follow = lies_inside(on.src.len(), args.src_at, N, args.src_loops(all));
+    let last = if follow { all } else { args.tiles } - 1;
     let src = on.src;
     let mut packer = TilePacker::<E, N>::new(encode, tile);
     if !codes_at_once::<E, L, N>() {
         packer.start::<L>(offsets.arrays(src, on.at(0)));
     }
     for t in 0..args.tiles {
-        let (next, later) = ((t + 1).min(args.tiles - 1), (t + PREFETCH_TILES).min(last));
+        let (next, later) = ((t + 1).min(args.tiles - 1), t.saturating_add(args.prefetch_tiles).min(last));
         let tiles = [
             offsets.arrays(src, on.at(t)),
             offsets.arrays(src, on.at(next)),
@@ -314,10 +317,6 @@ fn gather<L: Lane<N>, const N: usize>(src: &[u8], at: usize, col: isize, line: &
         }
     }
 }
-
-/// How many tiles ahead of the one being packed the source is prefetched, into L2. On 32 MiB of f32, 3 are up to twice as
-/// fast as 1.
-const PREFETCH_TILES: usize = 3;
 
 /// Where the groups of a tile begin, in storage order, for elements of `N` bytes in rows `row` bytes apart. What is
 /// beyond the last group repeats the first.

@@ -1,18 +1,9 @@
 //! Elements that are assembled in L1 and written from there, and the same blocks without assembly.
 
 use super::blocks::{Segment, between, by_source, stays_in_unit};
-use crate::plan::conversion::{Endpoint, Op};
-use crate::plan::ir::{LINE, Loop, MAX_BLOCK, MAX_SEGMENTS, Schedule};
-
-/// Bytes of a segment that is assembled first. Reading one block and writing another overlap in the processor as far as
-/// it looks ahead, which is about this much: twice of it costs a quarter of the speed.
-const SEGMENT: i64 = 2048;
-
-/// Bytes of a segment where the source runs across segments.
-const ACROSS: i64 = 512;
-
-/// Bytes of the source that are being fetched while a block is assembled.
-const FETCHED: i64 = 16 << 10;
+use crate::plan::conversion::{Conversion, Endpoint, Op};
+use crate::plan::ir::{LINE, Loop, MAX_SEGMENTS, Schedule};
+use crate::tuning::Tuning;
 
 /// One nest, and what decides about its blocks.
 struct Nest<'a> {
@@ -25,32 +16,53 @@ struct Nest<'a> {
     tile_rows: Option<i64>,
     /// The loop along which the source runs, where that is not the innermost: a transpose.
     across: Option<usize>,
+    /// Whether the innermost loop goes from unit to unit of the source, so that blocks are brought together first.
+    staged: bool,
+    /// Bytes from unit to unit of the source.
+    pitch: i64,
+    /// Whether rows of the destination begin anywhere in a line.
+    ragged: bool,
     /// Whether the source is copied in runs of whole segments, which need no assembling.
     in_runs: bool,
+    tuning: &'a Tuning,
 }
 
 impl Nest<'_> {
-    fn new<'a>(loops: &'a [Loop], src: &Endpoint, dst: &Endpoint, op: Op) -> Nest<'a> {
+    fn new<'a>(loops: &'a [Loop], conversion: Conversion<'a>) -> Nest<'a> {
+        let Conversion { src, dst, op, tuning, .. } = conversion;
         let mut nest = Nest {
             loops,
             near: op.source_size() as i64,
             block_bytes: dst.block_bytes as i64,
             tile_rows: src.codec.map(|c| c.tile().rows() as i64),
             across: None,
+            staged: src.codec.is_none()
+                && !matches!(op, Op::Cast { .. })
+                && loops.last().is_some_and(|l| l.step[0] != 0 && l.step[3] == 0),
+            pitch: src.space.pitch_bytes as i64,
+            ragged: false,
             in_runs: false,
+            tuning,
         };
-        let run = |l: &Loop| if nest.tile_rows.is_some() { l.step[2] == 1 } else { l.step[1] == nest.near };
+        let run = |l: &Loop| match nest.tile_rows {
+            Some(_) => l.step[2] == 1,
+            None => l.step[0] == 0 && l.step[1] == nest.near,
+        };
         let length = loops.last().filter(|l| run(l)).map_or(0, |l| (l.n as i64).saturating_mul(nest.near));
         let runs = length >= 16;
+        // One element that is repeated leaves no line of the source half read.
+        let repeats = loops.last().is_none_or(|l| l.src() == [0; 3]);
         let across = (0..loops.len()).rev().find(|&i| !runs && nest.fits(&loops[i]) && run(&loops[i]));
-        nest.in_runs = matches!(op, Op::Copy(_)) && runs && length >= SEGMENT;
+        let across = across.filter(|_| !repeats);
+        nest.ragged = nest.is_ragged();
+        nest.in_runs = matches!(op, Op::Copy(_)) && runs && length >= tuning.segment as i64;
         nest.across = across;
         nest
     }
 
     /// Whether a kernel's window can have a loop; windows of a block source stay inside of one tile.
     fn fits(&self, l: &Loop) -> bool {
-        stays_in_unit(l) && !(self.tile_rows.is_some() && l.step[1] != 0)
+        (stays_in_unit(l) || self.staged && l.step[3] == 0) && !(self.tile_rows.is_some() && l.step[1] != 0)
     }
 
     /// The loop from tile to tile of a block source.
@@ -64,7 +76,7 @@ impl Nest<'_> {
         match (self.fits(l), self.tile_rows) {
             (false, _) => 0,
             (true, Some(_)) => l.step[2].abs(),
-            (true, None) => l.step[1].abs(),
+            (true, None) => l.step[0].saturating_mul(self.pitch).saturating_add(l.step[1]).saturating_abs(),
         }
     }
 
@@ -73,17 +85,44 @@ impl Nest<'_> {
         match (self.in_runs, self.across, self.tile_rows) {
             // A long run of the source is a segment as it is, alone.
             (true, ..) => i64::MAX,
-            (_, Some(_), _) => ACROSS.max(self.block_bytes),
+            (_, Some(_), _) => self.across_bytes().max(self.block_bytes),
             // As many tiles as have room with all of their rows.
-            (_, None, Some(rows)) => MAX_BLOCK as i64 / rows,
-            (_, None, None) => SEGMENT,
+            (_, None, Some(rows)) => self.tuning.block as i64 / rows,
+            (_, None, None) => self.tuning.segment.min(self.tuning.block) as i64,
         }
+    }
+
+    /// Whether the innermost loop is more than a segment of the destination, and its runs begin anywhere in a line.
+    fn is_ragged(&self) -> bool {
+        let Some((run, outer)) = self.loops.split_last() else { return false };
+        let bytes = (run.n as i64).saturating_mul(self.block_bytes);
+        run.step[4] == self.block_bytes
+            && bytes > self.tuning.transposed_segment[self.size()] as i64
+            && outer.iter().any(|l| l.step[3] == 0 && l.step[4] % LINE as i64 != 0)
+    }
+
+    /// Which number of a constant that has one for each size of an element is that of the destination's.
+    fn size(&self) -> usize {
+        self.block_bytes.ilog2().min(3) as usize
+    }
+
+    /// Bytes of a segment where the source runs across segments.
+    fn across_bytes(&self) -> i64 {
+        let Tuning { transposed_segment, ragged_segment, block, .. } = self.tuning;
+        let segments = if self.ragged { ragged_segment } else { transposed_segment };
+        segments[self.size()].min(*block) as i64
     }
 }
 
+/// Whether the source runs across rows of the destination that lie far apart.
+pub(super) fn transposes(loops: &[Loop], conversion: Conversion<'_>) -> bool {
+    let across = Nest::new(loops, conversion).across;
+    across.is_some_and(|i| loops[i].step[4] >= conversion.tuning.transposed_apart as i64)
+}
+
 /// The schedule of elements that are assembled, and the bytes of a run of the destination that a block makes.
-pub(super) fn schedule(loops: &[Loop], src: &Endpoint, dst: &Endpoint, op: Op) -> (Schedule, i64) {
-    let nest = Nest::new(loops, src, dst, op);
+pub(super) fn schedule(loops: &[Loop], conversion: Conversion<'_>) -> (Schedule, i64) {
+    let nest = Nest::new(loops, conversion);
     let mut schedule = Schedule::new(loops);
     schedule.order = by_source(loops);
     schedule.within.clone_from(&schedule.order);
@@ -97,7 +136,7 @@ pub(super) fn schedule(loops: &[Loop], src: &Endpoint, dst: &Endpoint, op: Op) -
     let extent = widen(&nest, &mut schedule, segment.bytes);
     overlap(&nest, &mut schedule, extent);
     windows(&nest, &mut schedule);
-    schedule.assembled = true;
+    (schedule.assembled, schedule.staged) = (true, nest.staged);
     prefetch(&nest, &mut schedule);
     let run = run(&nest, &schedule, extent);
     (schedule, run)
@@ -114,7 +153,12 @@ fn run(nest: &Nest<'_>, schedule: &Schedule, extent: i64) -> i64 {
 
 /// Makes blocks of several segments, so that the source too is read in whole lines; returns the bytes of a segment.
 fn widen(nest: &Nest<'_>, schedule: &mut Schedule, mut extent: i64) -> i64 {
-    let Nest { loops, near, block_bytes, tile_rows, across, in_runs } = *nest;
+    let Nest { loops, near, block_bytes, tile_rows, across, in_runs, tuning, .. } = *nest;
+    // What is staged has the same room as what is assembled.
+    let most = match nest.staged {
+        true => (tuning.block as i64 * block_bytes / near.max(block_bytes)) as u64,
+        false => tuning.block as u64,
+    };
     let mut between = between(loops, schedule.segment, |l| nest.stride(l));
     if in_runs {
         between.clear();
@@ -129,22 +173,21 @@ fn widen(nest: &Nest<'_>, schedule: &mut Schedule, mut extent: i64) -> i64 {
     if across.is_none() && tile_rows.is_none() && filled > 1 && segment < loops.len() {
         // Shorter segments, so that a block holds more of them.
         let shortest = schedule.blocks[segment + 1..].iter().product::<u64>() * block_bytes as u64;
-        let wanted = (MAX_BLOCK as u64 / filled.min(32)).max(512) / shortest;
+        let wanted = (most / filled.min(32)).max(512) / shortest;
         schedule.blocks[segment] = schedule.blocks[segment].min(wanted.max(1));
         extent = (shortest * schedule.blocks[segment]) as i64;
     }
     let (mut bytes, mut segments) = (extent as u64, 1);
     for i in between {
-        // A line of the source, or two where there are no more.
-        let line = LINE as i64;
-        let lines = if (loops[i].n as i64).saturating_mul(near) > 2 * line {
-            (line / near).max(1) as u64
+        // A few lines of the source, or twice as many where there are no more.
+        let taken = tuning.transposed_lines[nest.size()] as i64 * LINE as i64;
+        let lines = if (loops[i].n as i64).saturating_mul(near) > 2 * taken {
+            (taken / near).max(1) as u64
         } else {
             u64::MAX
         };
         let capacity = if across.is_some() { lines } else { u64::MAX };
-        let iterations =
-            loops[i].n.min(MAX_BLOCK as u64 / bytes).min(MAX_SEGMENTS as u64 / segments).min(capacity);
+        let iterations = loops[i].n.min(most / bytes).min(MAX_SEGMENTS as u64 / segments).min(capacity);
         if iterations > 1 {
             schedule.blocks[i] = iterations;
             schedule.packed[i] = bytes as i64;
@@ -158,10 +201,13 @@ fn widen(nest: &Nest<'_>, schedule: &mut Schedule, mut extent: i64) -> i64 {
 /// Where a transpose's rows begin anywhere in a line, blocks overlap by a line, so that segments can end where lines do.
 fn overlap(nest: &Nest<'_>, schedule: &mut Schedule, extent: i64) {
     let Nest { loops, block_bytes, across, .. } = *nest;
-    if across.is_some() && extent == ACROSS && schedule.segment + 1 == loops.len() {
+    if across.is_some()
+        && !nest.staged
+        && extent == nest.across_bytes()
+        && schedule.segment + 1 == loops.len()
+    {
         let (i, line) = (schedule.segment, LINE as u64 / block_bytes as u64);
-        let ragged = loops[..i].iter().any(|l| l.step[3] == 0 && l.step[4] % LINE as i64 != 0);
-        if ragged && loops[i].n > schedule.blocks[i] && (1..schedule.blocks[i]).contains(&line) {
+        if nest.ragged && loops[i].n > schedule.blocks[i] && (1..schedule.blocks[i]).contains(&line) {
             schedule.overlap = line;
             schedule.blocks[i] -= line;
         }
@@ -180,13 +226,14 @@ fn windows(nest: &Nest<'_>, schedule: &mut Schedule) {
 
 /// While a block is assembled, what later blocks read is fetched. Tiles of a block format are fetched by their kernels.
 fn prefetch(nest: &Nest<'_>, schedule: &mut Schedule) {
-    if nest.tile_rows.is_some() {
+    let fetched = nest.tuning.fetched as i64;
+    if nest.tile_rows.is_some() || fetched == 0 {
         return;
     }
     let bytes = schedule.blocks.iter().fold(nest.near, |bytes, &n| bytes.saturating_mul(n as i64));
     let next = schedule.order.iter().rev().find(|&&i| nest.loops[i].n > schedule.blocks[i]);
     if let Some(&next) = next.filter(|&&i| stays_in_unit(&nest.loops[i])) {
-        let blocks = schedule.blocks[next] as i64 * (FETCHED / bytes).max(1);
+        let blocks = schedule.blocks[next] as i64 * (fetched / bytes).max(1);
         schedule.prefetch_distance = nest.loops[next].step[1].saturating_mul(blocks);
     }
 }
@@ -197,8 +244,8 @@ pub(super) fn cached(loops: &[Loop], src: &Endpoint, mut schedule: Schedule) -> 
     (schedule.assembled, schedule.overlap) = (false, 0);
     schedule.blocks.fill(1);
     kernel.into_iter().flatten().for_each(|i| schedule.blocks[i] = loops[i].n);
-    // Unpacking takes no other loops.
-    let takes = |&&i: &&usize| src.codec.is_none() && stays_in_unit(&loops[i]);
+    // Of what is unpacked, a call takes the loops inside of one tile.
+    let takes = |&&i: &&usize| stays_in_unit(&loops[i]) && (src.codec.is_none() || loops[i].step[1] == 0);
     schedule.order.iter().rev().take_while(takes).for_each(|&i| schedule.blocks[i] = loops[i].n);
     schedule
 }

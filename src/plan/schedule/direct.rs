@@ -3,22 +3,7 @@
 use super::blocks::{Segment, between, by_source, stays_in_unit};
 use crate::plan::conversion::{Endpoint, Op};
 use crate::plan::ir::{LINE, Loop, Schedule};
-
-/// Bytes of a segment whose lines are gathered from the whole of its source: a page. Half of it costs a tenth of the
-/// speed of untilizing.
-const SEGMENT: i64 = 4096;
-
-/// Bytes of the source of a block of such segments: what stays in L2.
-const MAX_SOURCE: u64 = 128 << 10;
-
-/// Bytes of a run, on both sides, where the source is read as it lies: with 16 KiB tiles are a fifth slower.
-const RUN: i64 = 64 << 10;
-
-/// Bytes of the destination that are written together there: two lines. With one, tiles are a fifth slower.
-const PAIR: i64 = 128;
-
-/// Bytes from what is read to what is fetched meanwhile, where many rows of the source are read by turns.
-const PREFETCH_DISTANCE: i64 = 256;
+use crate::tuning::Tuning;
 
 /// Bytes that one non-temporal store writes.
 const STORE: i64 = 32;
@@ -37,23 +22,25 @@ pub(super) fn applies(loops: &[Loop], src: &Endpoint, op: Op) -> bool {
 }
 
 /// The schedule of such elements; splits a loop where a line of the destination needs only a part of it.
-pub(super) fn schedule(loops: &mut Vec<Loop>, dst: &Endpoint) -> Schedule {
+pub(super) fn schedule(loops: &mut Vec<Loop>, dst: &Endpoint, tuning: &Tuning) -> Schedule {
+    let most = tuning.direct_segment as i64;
     let block_bytes = dst.block_bytes as i64;
-    let segment = Segment::chain(loops, block_bytes, SEGMENT, |i| stays_in_unit(&loops[i]));
-    // What lies a page apart is a run of its own.
+    let segment = Segment::chain(loops, block_bytes, most, |i| stays_in_unit(&loops[i]));
+    // What lies further apart is a run of its own.
     let mut between = between(loops, segment.first, |l| if stays_in_unit(l) { l.step[1].abs() } else { 0 });
-    between.retain(|&i| loops[i].step[1].abs() < SEGMENT);
+    between.retain(|&i| loops[i].step[1].abs() < most);
     let run = loops.last().map_or(0, |run| run.n as i64 * run.step[4]);
     let mut schedule = if !between.is_empty() && run < LINE as i64 {
-        as_written(loops, &segment, &between)
+        as_written(loops, &segment, &between, tuning.direct_source as u64)
     } else {
         let line = match between.is_empty() {
-            true => split(loops, block_bytes, PAIR),
+            true => split(loops, block_bytes, tuning.direct_pair as i64),
             false => loops.len() - 1,
         };
-        let schedule = as_read(loops, block_bytes, line);
+        let schedule = as_read(loops, block_bytes, line, tuning.direct_run as i64);
         // A single stream is fetched by the processor itself.
-        Schedule { prefetch_distance: if between.is_empty() { PREFETCH_DISTANCE } else { 0 }, ..schedule }
+        let prefetch_distance = if between.is_empty() { tuning.direct_fetched as i64 } else { 0 };
+        Schedule { prefetch_distance, ..schedule }
     };
     let count = loops.len();
     schedule.cols = Some(count - 1);
@@ -62,13 +49,13 @@ pub(super) fn schedule(loops: &mut Vec<Loop>, dst: &Endpoint) -> Schedule {
 }
 
 /// Lines whose runs come from all over the block (rows of faces): the destination's order, and the next block fetched
-/// meanwhile.
-fn as_written(loops: &[Loop], segment: &Segment, between: &[usize]) -> Schedule {
+/// meanwhile. A block reads `source` bytes.
+fn as_written(loops: &[Loop], segment: &Segment, between: &[usize], source: u64) -> Schedule {
     let mut schedule = Schedule::ordered(loops, by_source(loops), (0..loops.len()).collect());
     segment.put(loops, &mut schedule);
     let mut bytes = segment.bytes as u64;
     for &i in between {
-        schedule.blocks[i] = loops[i].n.min((MAX_SOURCE / bytes).max(1));
+        schedule.blocks[i] = loops[i].n.min((source / bytes).max(1));
         bytes *= schedule.blocks[i];
     }
     let next = schedule.order.iter().rev().find(|&&i| loops[i].n > schedule.blocks[i]);
@@ -78,9 +65,9 @@ fn as_written(loops: &[Loop], segment: &Segment, between: &[usize]) -> Schedule 
     schedule
 }
 
-/// The source's order, but for the loops from `line` on, which fill a line and its neighbour. Blocks have long runs on
-/// both sides.
-fn as_read(loops: &[Loop], block_bytes: i64, line: usize) -> Schedule {
+/// The source's order, but for the loops from `line` on, which fill a line and its neighbour. Blocks have runs of
+/// `run` bytes on both sides.
+fn as_read(loops: &[Loop], block_bytes: i64, line: usize, run: i64) -> Schedule {
     let mut within = by_source(&loops[..line]);
     within.extend(line..loops.len());
     let mut schedule = Schedule::ordered(loops, by_source(loops), within);
@@ -89,10 +76,10 @@ fn as_read(loops: &[Loop], block_bytes: i64, line: usize) -> Schedule {
         chained.sort_by_key(|&i| loops[i].step[side]);
         let mut extent = block_bytes;
         for &i in &chained {
-            if loops[i].step[side] != extent || extent >= RUN {
+            if loops[i].step[side] != extent || extent >= run {
                 break;
             }
-            schedule.blocks[i] = schedule.blocks[i].max(loops[i].n.min((RUN / extent).max(1) as u64));
+            schedule.blocks[i] = schedule.blocks[i].max(loops[i].n.min((run / extent).max(1) as u64));
             extent = extent.saturating_mul(loops[i].n as i64);
         }
     }

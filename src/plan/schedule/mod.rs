@@ -23,19 +23,26 @@ mod tiles;
 use super::conversion::Conversion;
 use super::ir::{LINE, Leaf, Loop, Nest, Schedule, ScheduledNest};
 
+/// Whether a plan transposes elements.
+pub(super) fn transposes(nests: &[Nest], conversion: Conversion<'_>) -> bool {
+    nests.iter().any(|nest| nest.leaf == Leaf::Element && assembled::transposes(&nest.loops, conversion))
+}
+
 /// Chooses how each nest runs.
 pub(super) fn schedule(nests: Vec<Nest>, conversion: Conversion<'_>) -> Vec<ScheduledNest> {
-    let Conversion { src, dst, op, streams } = conversion;
+    let Conversion { src, dst, op, streams, tuning } = conversion;
     let scheduled = |nest: Nest| {
         let Nest { at, mut loops, leaf, schedule: () } = nest;
         let schedule = match &leaf {
             Leaf::Fill => fill(&loops, dst.block_bytes),
-            Leaf::Pack(parts) => tiles::schedule(&loops, parts, src, dst, streams),
-            Leaf::Element if streams && direct::applies(&loops, src, op) => direct::schedule(&mut loops, dst),
+            Leaf::Pack(parts) => tiles::schedule(&loops, parts, conversion),
+            Leaf::Element if streams && direct::applies(&loops, src, op) => {
+                direct::schedule(&mut loops, dst, tuning)
+            }
             Leaf::Element => {
-                let (schedule, segment) = assembled::schedule(&loops, src, dst, op);
+                let (schedule, segment) = assembled::schedule(&loops, conversion);
                 // Segments under one cache line gain nothing from assembly.
-                if streams && segment >= LINE as i64 {
+                if schedule.staged || streams && segment >= LINE as i64 {
                     schedule
                 } else {
                     assembled::cached(&loops, src, schedule)
@@ -66,6 +73,7 @@ mod tests {
     use super::*;
     use crate::family::{Descriptor, Placement, Tensor};
     use crate::plan::{Options, Plan, Store};
+    use crate::tuning::builtin;
     use crate::{DType, Layout};
 
     fn plan(shape: &[u64], dtype: DType, from: &str, to: &str, store: Store) -> Plan {
@@ -74,7 +82,8 @@ mod tests {
             let descriptor: Descriptor = text.parse().unwrap();
             descriptor.layout(&tensor, &Placement::default()).unwrap()
         };
-        Plan::compile(&layout(from), &layout(to), &Options::default().with_store(store)).unwrap()
+        let options = Options::default().with_store(store);
+        Plan::compile_with(&layout(from), &layout(to), &options, &builtin::ZEN4).unwrap()
     }
 
     #[test]
@@ -117,6 +126,28 @@ mod tests {
         let plan = plan(&[601, 64], DType::Bf16, "memref<601x64xbf16>", to, Store::Streamed);
         let schedule = &plan.nests[0].schedule;
         assert_eq!((schedule.overlap, schedule.blocks[1]), (32, 256 - 32));
+    }
+
+    #[test]
+    fn pages_that_are_transposed_are_brought_together_first() {
+        let pages = "ttnn(dtype=bfloat16, layout=ROW_MAJOR, memory=INTERLEAVED, banks=12, alignment=64)";
+        let to = "memref<512x64xbf16, strided<[1, 512]>>";
+        let plan = plan(&[512, 64], DType::Bf16, pages, to, Store::Cached);
+        let Schedule { staged, assembled, blocks, rows, cols, .. } = &plan.nests[0].schedule;
+        // A kernel gets a window of elements of several pages.
+        assert!(*staged && *assembled && blocks.iter().all(|&n| n > 1), "{plan}");
+        assert_eq!((*rows, *cols), (Some(0), Some(1)));
+    }
+
+    #[test]
+    fn transposes_to_rows_far_apart_are_streamed_sooner() {
+        let streams = |to: &str| {
+            let from = "memref<1024x512xbf16>";
+            plan(&[1024, 512], DType::Bf16, from, to, Store::Auto).streams
+        };
+        let has = plan(&[1], DType::U8, "memref<1xui8>", "memref<1xui8>", Store::Auto).kernels;
+        assert_eq!(streams("memref<1024x512xbf16, strided<[1, 1024]>>"), has.has_non_temporal_stores());
+        assert!(!streams("memref<1024x512xbf16>") && !streams("ttnn(dtype=bfloat16, layout=TILE)"));
     }
 
     #[test]

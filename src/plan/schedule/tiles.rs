@@ -1,20 +1,12 @@
 //! Tiles of a block format that are packed: in rows of tiles, where a kernel reads them in place.
 
 use super::blocks::by_source_of;
-use crate::plan::conversion::Endpoint;
+use crate::plan::conversion::Conversion;
 use crate::plan::ir::{Gather, InPlace, LINE, Loop, Schedule};
 
-/// Bytes of tiles that are packed by one call. With a page of them bf16 is an eighth slower.
-const PACKED: i64 = 8 << 10;
-
-/// Tiles that are packed from where they lie are taken in rows.
-pub(super) fn schedule(
-    loops: &[Loop],
-    parts: &[Gather],
-    src: &Endpoint,
-    dst: &Endpoint,
-    streams: bool,
-) -> Schedule {
+/// Tiles are taken in rows, whether they are packed from where they lie or brought together first.
+pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<'_>) -> Schedule {
+    let Conversion { src, dst, streams, tuning, .. } = conversion;
     let mut schedule = Schedule::new(loops);
     let cols = dst.codec.map_or(1, |c| c.tile().cols());
     schedule.in_place = if src.codec.is_none() { in_place(parts, cols) } else { None };
@@ -27,7 +19,9 @@ pub(super) fn schedule(
         schedule.order = by_source_of(loops.len(), |i| (reads(i), loops[i].step[4]));
     }
     let row = schedule.order.last().copied();
-    let row = row.filter(|&i| schedule.in_place.is_some() && !changes_unit(i));
+    let gathered = schedule.in_place.is_none();
+    // What is gathered may lie in any unit of the source.
+    let row = row.filter(|&i| if gathered { loops[i].step[3] == 0 } else { !changes_unit(i) });
     if let Some(row) = row {
         schedule.tiles = Some(row);
         schedule.blocks[row] = loops[row].n;
@@ -36,7 +30,8 @@ pub(super) fn schedule(
         if streams && rows && loops[row].step[4] == block_bytes {
             let whole = (1..=4).find(|n| n * block_bytes % LINE as i64 == 0).unwrap_or(1);
             schedule.segment = row;
-            schedule.blocks[row] = loops[row].n.min(((PACKED / (whole * block_bytes)).max(1) * whole) as u64);
+            schedule.blocks[row] =
+                loops[row].n.min(((tuning.packed as i64 / (whole * block_bytes)).max(1) * whole) as u64);
         }
     }
     schedule

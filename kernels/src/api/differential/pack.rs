@@ -23,6 +23,7 @@ pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
                 rows,
                 cols,
                 pad: -1.5,
+                prefetch_tiles: 3,
                 dst_tile: codec.tile_bytes() + 3,
             };
             same(tested, rule, &codec, from, &src, &args);
@@ -57,6 +58,7 @@ pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
                 rows: 32,
                 cols: 32,
                 pad: 0.0,
+                prefetch_tiles: 3,
                 dst_tile: codec.tile_bytes(),
             };
             same(tested, rule, &codec, from, &src, &args);

@@ -1,0 +1,139 @@
+//! Tables that come with the library: those that were measured, and one for machines that nobody has measured.
+
+use super::{Machine, Tuning};
+
+/// AMD's Zen 4: 32 KiB of L1 and 1 MiB of L2 for each core, 32 MiB of L3. Found with `tilewright bench`; what is slower,
+/// and by how much, is beside each number.
+pub const ZEN4: Tuning = Tuning {
+    stream_from: 24 << 20,
+    transposed_from: 512 << 10,
+    // Rows of tiles are nearer.
+    transposed_apart: 1024,
+    threads_from: 256 << 10,
+    task: 64 << 10,
+    tasks_per_thread: 4,
+    block: 16 << 10,
+    // Twice of it costs a quarter of the speed.
+    segment: 2048,
+    // 256 to 2048 bytes by 64 and 128 elements were tried.
+    transposed_segment: [512; 4],
+    ragged_segment: [512; 4],
+    transposed_lines: [1; 4],
+    fetched: 16 << 10,
+    // Half of it costs a tenth of the speed of untilizing.
+    direct_segment: 4096,
+    direct_source: 128 << 10,
+    // With 16 KiB tiles are a fifth slower.
+    direct_run: 64 << 10,
+    // With one line tiles are a fifth slower.
+    direct_pair: 128,
+    direct_fetched: 256,
+    runs_fetched: 4,
+    // With a page of them bf16 is an eighth slower.
+    packed: 8 << 10,
+    // On 32 MiB of f32 up to twice as fast as 1.
+    tiles_fetched: 3,
+};
+
+/// Intel's Sapphire Rapids and Emerald Rapids: 48 KiB of L1 and 2 MiB of L2 for each core, a large L3 that many share.
+/// Only transposes differ from Zen 4, whose table has a quarter to a half of the speed there (8192x8192 f32 and 8192x16384
+/// bf16, one thread): with rows of the source 32 KiB apart, the lines of 64 of them are all that L2 keeps.
+pub const SAPPHIRE_RAPIDS: Tuning = Tuning {
+    transposed_segment: [128; 4],
+    ragged_segment: [512, 512, 256, 256],
+    transposed_lines: [2, 4, 8, 8],
+    ..ZEN4
+};
+
+/// For machines that nobody has measured, aarch64 among them: as on Zen 4, but no transpose that reads so many rows at a time
+/// that their lines could push each other out of L2 where rows lie a power of two apart.
+pub const CONSERVATIVE: Tuning = Tuning {
+    transposed_segment: [128; 4],
+    ragged_segment: [512, 512, 256, 256],
+    transposed_lines: [1, 2, 4, 8],
+    ..ZEN4
+};
+
+/// The tables by the names that `TILEWRIGHT_PROFILE` may say.
+pub const ALL: [(&str, Tuning); 3] =
+    [("zen4", ZEN4), ("sapphire-rapids", SAPPHIRE_RAPIDS), ("conservative", CONSERVATIVE)];
+
+/// The table with this name.
+pub fn named(name: &str) -> Option<(&'static str, Tuning)> {
+    ALL.into_iter().find(|(other, _)| *other == name)
+}
+
+/// The table for a machine, and its name. A machine that nobody has measured gets [`CONSERVATIVE`] with what follows from
+/// its caches: a block takes no more than a third of L1, and what is larger than three quarters of L3 is streamed, where
+/// that is less than in the table.
+pub fn for_machine(machine: &Machine) -> (&'static str, Tuning) {
+    let known = match (machine.vendor.as_str(), machine.family, machine.model) {
+        // Genoa, Raphael, Phoenix and Hawk Point, Bergamo.
+        ("AuthenticAMD", 0x19, 0x10..=0x1F | 0x60..=0x6F | 0x70..=0x7F | 0xA0..=0xAF) => named("zen4"),
+        // Sapphire Rapids, Emerald Rapids.
+        ("GenuineIntel", 6, 0x8F | 0xCF) => named("sapphire-rapids"),
+        _ => None,
+    };
+    known.unwrap_or_else(|| ("conservative", from_caches(machine)))
+}
+
+fn from_caches(machine: &Machine) -> Tuning {
+    let mut tuning = CONSERVATIVE;
+    if machine.l1_bytes > 0 {
+        let third = (machine.l1_bytes / 3).clamp(4 << 10, tuning.block);
+        tuning.block = 1 << third.ilog2();
+        tuning.packed = tuning.packed.min(tuning.block);
+    }
+    if machine.l2_bytes > 0 {
+        tuning.direct_source = tuning.direct_source.min((machine.l2_bytes / 4).max(64 << 10));
+    }
+    if machine.l3_bytes > 0 {
+        tuning.stream_from = tuning.stream_from.min((machine.l3_bytes / 4 * 3).max(4 << 20));
+    }
+    tuning
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(vendor: &str, family: u32, model: u32) -> Machine {
+        Machine { vendor: vendor.into(), family, model, ..Machine::default() }
+    }
+
+    #[test]
+    fn machines_get_what_was_measured_on_their_kind() {
+        let name = |vendor, family, model| for_machine(&machine(vendor, family, model)).0;
+        assert_eq!(name("AuthenticAMD", 25, 17), "zen4");
+        assert_eq!(name("GenuineIntel", 6, 143), "sapphire-rapids");
+        assert_eq!(name("GenuineIntel", 6, 207), "sapphire-rapids");
+        // Zen 3, Ice Lake, and a processor that tells nothing.
+        for (vendor, family, model) in [("AuthenticAMD", 25, 1), ("GenuineIntel", 6, 106), ("", 0, 0)] {
+            assert_eq!(name(vendor, family, model), "conservative");
+        }
+    }
+
+    #[test]
+    fn unknown_caches_bound_blocks_and_streaming() {
+        let with = |l1_bytes, l2_bytes, l3_bytes| {
+            let machine = Machine { l1_bytes, l2_bytes, l3_bytes, ..machine("Other", 1, 1) };
+            let tuning = for_machine(&machine).1;
+            assert_eq!(tuning.check(), Ok(()));
+            (tuning.block, tuning.direct_source, tuning.stream_from)
+        };
+        assert_eq!(with(0, 0, 0), (CONSERVATIVE.block, CONSERVATIVE.direct_source, CONSERVATIVE.stream_from));
+        assert_eq!(with(16 << 10, 256 << 10, 8 << 20), (4 << 10, 64 << 10, 6 << 20));
+        assert_eq!(with(1, 1, 1), (4 << 10, 64 << 10, 4 << 20));
+        let most = (CONSERVATIVE.block, CONSERVATIVE.direct_source, CONSERVATIVE.stream_from);
+        assert_eq!(with(usize::MAX, usize::MAX, usize::MAX), most);
+    }
+
+    #[test]
+    fn all_of_them_are_inside_of_the_limits() {
+        for (name, tuning) in ALL {
+            assert_eq!(tuning.check(), Ok(()), "{name}");
+            assert_eq!(named(name), Some((name, tuning)));
+        }
+        assert_eq!(named("zen5"), None);
+    }
+}
