@@ -59,7 +59,7 @@ impl Part {
             range.end = if joins { range.end.max(next.end) } else { range.end };
             joins
         });
-        self.there == [0..len]
+        self.there.first() == Some(&(0..len))
     }
 }
 
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     fn bytes(n: u64) -> Vec<u8> {
-        (0..n).map(|i| (i * i >> 7) as u8).collect()
+        (0..n).map(|i| ((i * i) >> 7) as u8).collect()
     }
 
     fn blake3_of(bytes: &[u8]) -> String {
