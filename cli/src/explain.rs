@@ -4,6 +4,7 @@ use kernels::Isa;
 use serde_json::json;
 use tilewright::family::Descriptor;
 use tilewright::family::loops::Dci;
+use tilewright::tuning::in_force;
 use tilewright_draw::shown;
 use tilewright_files::Order;
 
@@ -29,7 +30,7 @@ pub(crate) fn run(args: &ExplainArgs, isa: Isa) -> Result<()> {
     let job = Job::prepare(texts, &choices)?;
     print(&match (args.dci, args.json) {
         (true, _) => format!("{}\n", Dci::from_layout(&job.layout, &job.texts.host()?)?),
-        (_, true) => json(&job, isa),
+        (_, true) => json(&job, isa, &in_force()?.origin().to_string()),
         _ => text(&job, isa)?,
     })?;
     if args.picture { draw::on_terminal(&job) } else { Ok(()) }
@@ -42,7 +43,7 @@ fn waste(job: &Job) -> f64 {
     100.0 * padding / (elements + padding).max(1.0)
 }
 
-fn json(job: &Job, isa: Isa) -> String {
+fn json(job: &Job, isa: Isa, profile: &str) -> String {
     let (layout, geometry, texts) = (&job.layout, job.layout.geometry(), &job.texts);
     let mut object = json!({
         "to": texts.to.to_string(),
@@ -60,6 +61,7 @@ fn json(job: &Job, isa: Isa) -> String {
         "nests": job.nests(),
         "bytes_written": layout.total_bytes(),
         "isa": isa.name(),
+        "profile": profile,
     });
     if let Some(mesh) = &texts.mesh {
         object["mesh_shape"] = json!(mesh.mesh_shape());
@@ -180,6 +182,7 @@ fn result(job: &Job, isa: Isa, nests: &[String]) -> Result<Vec<Row>> {
         ("reads", format!("{read} bytes"), format!("of {} of the source", job.plan.source_bytes())),
         ("writes", format!("{} bytes", layout.total_bytes()), stores.to_owned()),
         ("kernels", format!("level {}", isa.name()), kernels.join(", ")),
+        ("scheduled by", in_force()?.origin().to_string(), no()),
     ])
 }
 
