@@ -8,11 +8,14 @@
 //! ```
 
 mod families;
+#[path = "common/resident.rs"]
+mod resident;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use families::{Choices, FAMILIES, dense};
+use resident::{assert_no_growth, resident, soak_time};
 use tilewright::family::host::strided::Memref;
 use tilewright::run::{Inline, reference};
 use tilewright::stage::{
@@ -24,9 +27,6 @@ const THREADS: u64 = 8;
 
 /// Plans that are kept: far fewer than there are requests, so that all threads evict each other's.
 const KEPT: usize = 12;
-
-/// Memory may grow by so much between a third of the time and its end: what allocators keep.
-const GROWTH: u64 = 48 << 20;
 
 /// xorshift64*.
 struct Random(u64);
@@ -42,12 +42,6 @@ impl Random {
     fn below(&mut self, n: u64) -> u64 {
         self.next() % n
     }
-}
-
-/// Bytes of memory that this process has; none where the system does not say.
-fn resident() -> Option<u64> {
-    let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
-    Some(pages.split(' ').nth(1)?.parse::<u64>().ok()? * 4096)
 }
 
 /// What all threads share.
@@ -155,11 +149,10 @@ impl Soak {
 
 #[test]
 fn no_difference_and_no_growth() {
-    let seconds = std::env::var("TILEWRIGHT_SOAK").ok().and_then(|s| s.parse().ok()).unwrap_or(2);
-    let begin = Instant::now();
+    let time = soak_time();
     let soak = Soak {
         cache: PlanCache::new(KEPT),
-        end: begin + Duration::from_secs(seconds),
+        end: Instant::now() + time,
         conversions: AtomicU64::new(0),
         staged: AtomicU64::new(0),
         cancelled: AtomicU64::new(0),
@@ -172,19 +165,17 @@ fn no_difference_and_no_growth() {
                 move || soak.work(0x5EED + 977 * k)
             }))
         });
-        std::thread::sleep(Duration::from_secs(seconds) / 3);
+        std::thread::sleep(time / 3);
         early = resident();
     });
     let Soak { cache, conversions, staged, cancelled, .. } = soak;
     let late = resident();
     println!(
-        "{seconds} s: {conversions:?} conversions, {staged:?} stagings, {cancelled:?} of them cancelled; {} plans \
+        "{time:?}: {conversions:?} conversions, {staged:?} stagings, {cancelled:?} of them cancelled; {} plans \
          kept; {early:?} bytes, then {late:?}",
         cache.len()
     );
     assert!(cache.len() <= KEPT);
     assert!([conversions, staged, cancelled].iter().all(|n| n.load(Ordering::Relaxed) > 0));
-    if let (Some(early), Some(late)) = (early, late) {
-        assert!(late < early + GROWTH, "{early} bytes, then {late}");
-    }
+    assert_no_growth(early, late);
 }

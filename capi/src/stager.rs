@@ -11,7 +11,7 @@ use tilewright::stage::{
 };
 use tilewright::{Error, Plan};
 
-use crate::border::{Failure, Out, OutStruct, Result, bounded, call, slice, versioned};
+use crate::border::{Extent, Failure, Out, OutStruct, Result, bounded, call, check_apart, slice, versioned};
 use crate::executor;
 use crate::handle::{self, Opaque, inner};
 use crate::types::*;
@@ -57,7 +57,10 @@ pub unsafe extern "C" fn tw_stager_create(
             Stager::new(slots, slot_bytes, &mut Heap)?
         } else {
             let mut lent: Vec<Box<dyn SlotMemory>> = Vec::new();
-            for &at in bounded(memory, slots, MAX_SLOTS, "memory")?.iter().rev() {
+            let memory = bounded(memory, slots, MAX_SLOTS, "memory")?;
+            let extent = |at: &*mut c_void| Extent::new("a slot", at.cast::<u8>(), slot_bytes);
+            check_apart(&memory.iter().map(extent).collect::<Vec<_>>())?;
+            for &at in memory.iter().rev() {
                 // Checked as any memory that is written.
                 crate::border::slice_out(at.cast::<u8>(), slot_bytes, "memory of a slot")?;
                 lent.push(Box::new(Lent { at: at.cast(), len: slot_bytes }));

@@ -8,7 +8,7 @@ use tilewright::{Layout, Options, Plan};
 use tilewright_files::Source;
 use tilewright_files::tensorbin::{Payload, TensorBin, Writer};
 
-use crate::border::{self, Failure, Out, OutStruct, Result, call, slice, slice_out};
+use crate::border::{self, Extent, Failure, Out, OutStruct, Result, call, check_apart, slice, slice_out};
 use crate::handle::{self, Opaque, inner};
 use crate::request::{self, Described};
 use crate::types::*;
@@ -121,6 +121,10 @@ pub unsafe extern "C" fn tw_tensorbin_shape(
     let body = || unsafe {
         let file = &inner(file)?.file;
         let device = border::bounded(device, device_rank, MAX_RANK, "device")?;
+        check_apart(&[
+            Extent::new("device", device.as_ptr(), device.len()),
+            Extent::new("shape", shape, capacity),
+        ])?;
         let tensor = if device.is_empty() { file.whole(None)?.tensor } else { file.shard(device)?.tensor };
         let out = slice_out(shape, capacity, "shape")?;
         for (out, &n) in out.iter_mut().zip(&tensor.shape) {
@@ -151,6 +155,7 @@ pub unsafe extern "C" fn tw_tensorbin_shard(
         let shard =
             shard.ok_or_else(|| Failure::value("index", index, format!("less than {}", shards.len())))?;
         let (begin, length) = (Out::new(begin, "begin")?, Out::new(length, "length")?);
+        check_apart(&[Extent::new("device", device, capacity), begin.extent(), length.extent()])?;
         let out = slice_out(device, capacity, "device")?;
         begin.set(shard.range.start);
         length.set(shard.range.end - shard.range.start);
@@ -182,6 +187,10 @@ pub unsafe extern "C" fn tw_tensorbin_read(
     let body = || unsafe {
         let inner = inner(file)?;
         let device = border::bounded(device, device_rank, MAX_RANK, "device")?;
+        check_apart(&[
+            Extent::new("device", device.as_ptr(), device.len()),
+            Extent::new("destination", destination.cast::<u8>(), destination_length),
+        ])?;
         let payload = inner.payload(device)?;
         let (layout, _) = request::layout(layout, "layout", &payload.tensor, &mut Vec::new())?;
         let plan = Plan::compile(&payload.layout, &layout, &Options::default())?;

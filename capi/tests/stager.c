@@ -123,6 +123,9 @@ static void wrong(const tw_plan *plan, tw_stager *stager) {
     STATUS(TW_VALUE, tw_stager_create(2, 4095, NULL, &made, &message));
     void *const holes[2] = {source, NULL};
     STATUS(TW_NULL, tw_stager_create(2, SLOT, holes, &made, &message));
+    static unsigned char shared[SLOT + 64];
+    void *const twice[] = {shared, shared + 64};
+    STATUS(TW_OVERLAP, tw_stager_create(2, SLOT, twice, &made, &message));
     EXPECT(tw_stager_free((tw_stager *)plan) == TW_HANDLE && tw_stager_free(NULL) == TW_OK);
 }
 

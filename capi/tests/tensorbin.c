@@ -66,6 +66,11 @@ static void one_device(void) {
     STATUS(TW_VALUE, tw_tensorbin_shard(file, 4, device, 2, &begin, &length, &message));
     STATUS(TW_SHORT, tw_tensorbin_shard(file, 3, device, 1, &begin, &length, &message));
     STATUS(TW_NULL, tw_tensorbin_shard(file, 3, device, 2, NULL, &length, &message));
+    // Results that lie on each other, and on what is read.
+    STATUS(TW_OVERLAP, tw_tensorbin_shard(file, 3, device, 2, &length, &length, &message));
+    STATUS(TW_OVERLAP, tw_tensorbin_shard(file, 3, device, 2, device + 1, &length, &message));
+    STATUS(TW_OVERLAP, tw_tensorbin_shape(file, device, 2, device, 2, &message));
+    STATUS(TW_OVERLAP, tw_tensorbin_read(file, device, 2, NULL, device + 1, 96, NULL, &message));
     STATUS(TW_OK, tw_tensorbin_shape(file, device, 2, numbers, 2, &message));
     EXPECT(numbers[0] == 8 && numbers[1] == 3);
     float part[24];

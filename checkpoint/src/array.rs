@@ -6,7 +6,6 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use half::bf16;
 use tilewright::{DType, Error, Result, Tensor};
 
 use crate::model::{Encoding, Entry, Extent};
@@ -26,9 +25,6 @@ pub trait Array: Send + Sync {
     /// Says that a range of bytes, inside of the array, will be read soon.
     fn will_read(&self, range: Range<u64>);
 }
-
-/// Elements that are decoded at once, so that codes and values stay in the first cache.
-const PIECE: u64 = 2048;
 
 /// The array of a tensor of a model, in the type that its encoding decodes to: bf16 for MXFP4 and scaled fp8, as
 /// transformers gives them, f32 for GGUF's blocks.
@@ -75,7 +71,7 @@ impl Array for Plain {
     }
 
     fn read(&self, at: u64, out: &mut [u8]) -> Result<()> {
-        self.data.file.read_at(self.data.start + at, out)
+        self.data.read_at(at, out)
     }
 
     fn will_read(&self, range: Range<u64>) {
@@ -83,30 +79,27 @@ impl Array for Plain {
     }
 }
 
-/// Calls `decode(from, group, values)` for pieces of the elements `first..first + n`, each the whole groups that hold the
-/// piece, and appends the values asked for to `out`; `from` counts groups.
-fn by_groups<T: Copy + Default, const BYTES: usize>(
-    (at, out): (u64, &mut [u8]),
-    group: u64,
-    bytes: impl Fn(T) -> [u8; BYTES],
-    mut decode: impl FnMut(u64, &mut [T]) -> Result<()>,
-) -> Result<()> {
-    let (mut first, mut out) = (at / BYTES as u64, out);
-    let mut values = vec![T::default(); (PIECE + group) as usize];
-    while !out.is_empty() {
-        let skip = first % group;
-        let n = ((out.len() / BYTES) as u64).min(PIECE - skip % PIECE).min(PIECE);
-        let groups = (skip + n).div_ceil(group);
-        let values = &mut values[..(groups * group) as usize];
-        decode(first / group, values)?;
-        let (now, rest) = out.split_at_mut(n as usize * BYTES);
-        let wanted = &values[skip as usize..(skip + n) as usize];
-        for (out, &value) in now.chunks_exact_mut(BYTES).zip(wanted) {
-            out.copy_from_slice(&bytes(value));
+/// The most bytes of the elements of a group that is decoded as one.
+const GROUP: usize = 1024;
+
+/// Fills `out` with elements from byte `at` on that are decoded in groups of so many bytes: `decode(first, values)` decodes
+/// whole groups, of which the first is given. Groups of which only a part is wanted go through memory of their own.
+fn by_groups(at: u64, out: &mut [u8], group: usize, decode: impl Fn(u64, &mut [u8])) {
+    let (mut first, mut rest) = (at / group as u64, out);
+    let mut skip = (at % group as u64) as usize;
+    let mut one = [0; GROUP];
+    while !rest.is_empty() {
+        let whole = if skip == 0 { rest.len() / group * group } else { 0 };
+        let n = if whole > 0 { whole } else { (group - skip).min(rest.len()) };
+        let (now, then) = rest.split_at_mut(n);
+        if whole > 0 {
+            decode(first, now);
+        } else {
+            decode(first, &mut one[..group]);
+            now.copy_from_slice(&one[skip..skip + n]);
         }
-        (first, out) = (first + n, rest);
+        (first, skip, rest) = (first + (n.max(group) / group) as u64, 0, then);
     }
-    Ok(())
 }
 
 /// GGUF's blocks.
@@ -127,12 +120,12 @@ impl Array for Blocks {
         let first = at / 4 / elements as u64;
         let last = (at + out.len() as u64).div_ceil(4).div_ceil(elements as u64);
         let mut codes = vec![0; (last - first) as usize * size];
-        self.data.file.read_at(self.data.start + first * size as u64, &mut codes)?;
-        by_groups((at, out), elements as u64, f32::to_le_bytes, |group, values| {
+        self.data.read_at(first * size as u64, &mut codes)?;
+        by_groups(at, out, 4 * elements, |group, values| {
             let from = (group - first) as usize * size;
-            self.block.decode(&codes[from..][..values.len() / elements * size], values);
-            Ok(())
-        })
+            self.block.decode(&codes[from..][..values.len() / (4 * elements) * size], values);
+        });
+        Ok(())
     }
 
     fn will_read(&self, range: Range<u64>) {
@@ -158,13 +151,13 @@ impl Array for Mxfp4 {
         let first = at / 2 / 32;
         let groups = ((at + out.len() as u64).div_ceil(2).div_ceil(32) - first) as usize;
         let (mut codes, mut scales) = (vec![0; groups * 16], vec![0; groups]);
-        self.data.file.read_at(self.data.start + first * 16, &mut codes)?;
-        self.scales.file.read_at(self.scales.start + first, &mut scales)?;
-        by_groups((at, out), 32, bf16::to_le_bytes, |group, values| {
-            let (from, n) = ((group - first) as usize, values.len() / 32);
+        self.data.read_at(first * 16, &mut codes)?;
+        self.scales.read_at(first, &mut scales)?;
+        by_groups(at, out, 64, |group, values| {
+            let (from, n) = ((group - first) as usize, values.len() / 64);
             decode_mxfp4(&codes[from * 16..][..n * 16], &scales[from..][..n], values);
-            Ok(())
-        })
+        });
+        Ok(())
     }
 
     fn will_read(&self, range: Range<u64>) {
@@ -192,7 +185,7 @@ impl Fp8 {
             return Ok(values);
         }
         let mut bytes = vec![0; self.scales.bytes as usize];
-        self.scales.file.read_at(self.scales.start, &mut bytes)?;
+        self.scales.read_at(0, &mut bytes)?;
         let values = if self.exponents {
             bytes.iter().map(|&b| crate::quantised::power_of_two(b)).collect()
         } else {
@@ -213,21 +206,18 @@ impl Array for Fp8 {
         let scales = self.scales()?;
         let first = at / 2;
         let mut codes = vec![0; out.len() / 2];
-        self.data.file.read_at(self.data.start + first, &mut codes)?;
-        by_groups((at, out), 1, bf16::to_le_bytes, |element, values| {
-            let mut done = 0;
-            while done < values.len() {
-                let at = element + done as u64;
-                let (row, column) = (at / cols, at % cols);
-                let n = ((cols - column) as usize).min(values.len() - done);
-                let of_row = row / rows * self.grid[0] + row % rows / self.block[0];
-                let scales = &scales[(of_row * self.grid[1]) as usize..][..self.grid[1] as usize];
-                let codes = &codes[(at - first) as usize..][..n];
-                decode_fp8_row(codes, column, self.block[1], scales, &mut values[done..done + n]);
-                done += n;
-            }
-            Ok(())
-        })
+        self.data.read_at(first, &mut codes)?;
+        let (mut at, mut codes, mut out) = (first, &codes[..], out);
+        while !codes.is_empty() {
+            let (row, column) = (at / cols, at % cols);
+            let n = ((cols - column) as usize).min(codes.len());
+            let of_row = row / rows * self.grid[0] + row % rows / self.block[0];
+            let scales = &scales[(of_row * self.grid[1]) as usize..][..self.grid[1] as usize];
+            let (now, rest) = out.split_at_mut(2 * n);
+            decode_fp8_row(&codes[..n], column, self.block[1], scales, now);
+            (at, codes, out) = (at + n as u64, &codes[n..], rest);
+        }
+        Ok(())
     }
 
     fn will_read(&self, range: Range<u64>) {
@@ -385,5 +375,154 @@ impl Array for Rows {
         let last = (range.end - 1) / self.row_bytes;
         let start = (self.first + range.start / self.row_bytes * self.step) * self.row_bytes;
         self.of.will_read(start..(self.first + last * self.step + 1) * self.row_bytes);
+    }
+}
+
+/// An array whose matrices are read in panels: some columns of all rows, and then the next columns, of which the last
+/// ones may be padding. Its shape is `[.., panels, rows, width]`.
+pub struct Panels {
+    tensor: Tensor,
+    of: Arc<dyn Array>,
+    rows: u64,
+    columns: u64,
+    width: u64,
+}
+
+impl Panels {
+    /// The panels of an array of two dimensions or more, each of `width` columns.
+    ///
+    /// # Errors
+    /// [`Error::Value`] where the array has no columns, or panels would have none.
+    pub fn new(of: Arc<dyn Array>, width: u64) -> Result<Panels> {
+        let Tensor { shape, dtype } = of.tensor().clone();
+        let &[ref outer @ .., rows, columns] = shape.as_slice() else {
+            return Err(Error::value("panels", format!("{} dimensions", shape.len()), "two or more"));
+        };
+        if width == 0 {
+            return Err(Error::value("width of panels", width, "1 or more"));
+        }
+        let shape: Vec<u64> = outer.iter().copied().chain([columns.div_ceil(width), rows, width]).collect();
+        tilewright_files::byte_len(&shape, dtype)?;
+        Ok(Panels { tensor: Tensor { shape, dtype }, of, rows, columns, width })
+    }
+
+    /// The runs of bytes of the array that a range of the panels holds: where each begins in the array, unless it is
+    /// padding, and its length.
+    fn runs(&self, range: Range<u64>) -> impl Iterator<Item = (Option<u64>, u64)> {
+        let size = self.tensor.dtype.size() as u64;
+        let mut at = range.start / size;
+        let end = range.end / size;
+        let panels = self.columns.div_ceil(self.width);
+        std::iter::from_fn(move || {
+            if at >= end {
+                return None;
+            }
+            let (line, within) = (at / self.width, at % self.width);
+            let (row, panel, matrix) =
+                (line % self.rows, line / self.rows % panels, line / self.rows / panels);
+            let column = panel * self.width + within;
+            let there = self.columns.saturating_sub(column).min(self.width - within);
+            let (from, len) = match there {
+                0 => (None, self.width - within),
+                _ => (Some(((matrix * self.rows + row) * self.columns + column) * size), there),
+            };
+            let len = len.min(end - at);
+            at += len;
+            Some((from, len * size))
+        })
+    }
+}
+
+impl Array for Panels {
+    fn tensor(&self) -> &Tensor {
+        &self.tensor
+    }
+
+    fn read(&self, at: u64, out: &mut [u8]) -> Result<()> {
+        let mut rest = &mut *out;
+        for (from, len) in self.runs(at..at + rest.len() as u64) {
+            let (now, then) = rest.split_at_mut(len as usize);
+            match from {
+                Some(from) => self.of.read(from, now)?,
+                None => now.fill(0),
+            }
+            rest = then;
+        }
+        Ok(())
+    }
+
+    fn will_read(&self, range: Range<u64>) {
+        for (from, len) in self.runs(range) {
+            if let Some(from) = from {
+                self.of.will_read(from..from + len);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bytes 0, 1, 2, ..
+    struct Counting(Tensor);
+
+    impl Array for Counting {
+        fn tensor(&self) -> &Tensor {
+            &self.0
+        }
+
+        fn read(&self, at: u64, out: &mut [u8]) -> Result<()> {
+            out.iter_mut().zip(at..).for_each(|(byte, at)| *byte = at as u8);
+            Ok(())
+        }
+
+        fn will_read(&self, range: Range<u64>) {
+            assert!(range.end <= tilewright_files::byte_len(&self.0.shape, self.0.dtype).unwrap());
+        }
+    }
+
+    #[test]
+    fn panels_hold_columns_of_all_rows() {
+        for (outer, rows, columns) in [(1, 3, 7), (3, 4, 6), (2, 1, 5), (2, 5, 1)] {
+            for width in 1..=columns + 1 {
+                let of = Counting(Tensor::new([outer, rows, columns], DType::U16));
+                let panels = Panels::new(Arc::new(of), width).unwrap();
+                let count = columns.div_ceil(width);
+                assert_eq!(panels.tensor().shape, [outer, count, rows, width]);
+                let mut needed = Vec::new();
+                for i in 0..outer * count * rows * width {
+                    let (within, row) = (i % width, i / width % rows);
+                    let (panel, matrix) = (i / width / rows % count, i / width / rows / count);
+                    let (column, at) = (panel * width + within, 2 * ((matrix * rows + row) * columns));
+                    let at = at + 2 * column;
+                    needed.extend(if column < columns { [at as u8, at as u8 + 1] } else { [0, 0] });
+                }
+                panels.will_read(0..needed.len() as u64);
+                for step in [2, 6, 10, needed.len()] {
+                    let mut seen = vec![9; needed.len()];
+                    for (i, out) in seen.chunks_mut(step).enumerate() {
+                        panels.read((i * step) as u64, out).unwrap();
+                    }
+                    assert_eq!(seen, needed, "{outer} x {rows} x {columns} by {width} in {step}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn groups_are_decoded_whole_and_given_in_parts() {
+        // A group of 8 bytes is its number, and the numbers behind it.
+        let decode = |first: u64, values: &mut [u8]| {
+            assert_eq!(values.len() % 8, 0);
+            values.iter_mut().zip(8 * first..).for_each(|(value, at)| *value = at as u8);
+        };
+        for at in 0..20_u64 {
+            for len in 0..40 {
+                let mut out = vec![99; len];
+                by_groups(at, &mut out, 8, decode);
+                assert_eq!(out, (at..at + len as u64).map(|b| b as u8).collect::<Vec<_>>(), "{len} from {at}");
+            }
+        }
     }
 }

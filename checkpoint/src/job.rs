@@ -5,13 +5,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tilewright::dtype::BlockFormat;
+use tilewright::family::host::panels::Panels;
 use tilewright::family::host::strided::{Memref, row_major};
 use tilewright::family::tenstorrent::mesh::{Mapper, Uneven};
 use tilewright::family::tenstorrent::ttnn::{PageLayout, Ttnn};
 use tilewright::{DType, Descriptor, Error, Format, Layout, Options, Placement, Plan, Result, Tensor};
 use tilewright_files::tensorbin::TensorBin;
 
-use crate::array::Array;
+use crate::array::{self, Array};
 use crate::model::Model;
 use crate::rules::{Output, Rules};
 
@@ -56,7 +57,7 @@ pub struct Conversion {
 }
 
 /// What a file holds beside the buffers of the layout, and where it holds them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Container {
     /// What comes first.
     pub head: Vec<u8>,
@@ -90,6 +91,9 @@ pub struct Job {
     /// What is done.
     pub conversion: Arc<Conversion>,
 }
+
+/// Conversions from panels, by that from the whole and the width of a panel.
+pub(crate) type InPanels = HashMap<(*const Conversion, u64), Arc<Conversion>>;
 
 /// What two tensors have in common that share a conversion.
 type Key = (Vec<u64>, DType, String, Option<String>, bool);
@@ -298,6 +302,41 @@ impl Job {
     /// Bytes of the array, decoded.
     pub fn source_bytes(&self) -> u64 {
         self.conversion.plan.source_bytes() as u64
+    }
+
+    /// Columns of the stored array; 1 where it has no rows and columns.
+    pub(crate) fn columns(&self) -> u64 {
+        match self.array.tensor().shape.as_slice() {
+            [.., _, columns] => *columns,
+            _ => 1,
+        }
+    }
+
+    /// The same file of the same elements, which are read in panels of so many columns: what is made of a few columns of
+    /// all rows needs a panel then, and no longer everything. `known` holds the conversions that were made before.
+    ///
+    /// # Errors
+    /// Where the array has no rows and columns, or nothing can be planned from panels.
+    pub(crate) fn in_panels(&self, width: u64, options: &Options, known: &mut InPanels) -> Result<Job> {
+        let array: Arc<dyn Array> = Arc::new(array::Panels::new(Arc::clone(&self.array), width)?);
+        let key = (Arc::as_ptr(&self.conversion), width);
+        let conversion = match known.get(&key) {
+            Some(conversion) => Arc::clone(conversion),
+            None => {
+                let n = self.tensor.shape.len();
+                let dim = if self.transposed { n - 2 } else { n - 1 };
+                let source = Panels { dim, width }.layout(&self.tensor)?;
+                let old = &*self.conversion;
+                let destination = old.destination.clone();
+                let plan = Plan::compile(&source, &destination, options)?;
+                let (container, text) = (old.container.clone(), old.text.clone());
+                let warnings = old.warnings.clone();
+                let new = Arc::new(Conversion { source, destination, plan, container, text, warnings });
+                known.insert(key, Arc::clone(&new));
+                new
+            }
+        };
+        Ok(Job { array, conversion, ..self.clone() })
     }
 
     /// The share of the elements of the file that are padding, 0 to 1.

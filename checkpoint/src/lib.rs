@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod array;
+mod hash;
 pub mod job;
 pub mod manifest;
 pub mod model;

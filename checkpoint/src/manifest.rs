@@ -16,11 +16,12 @@ use tilewright::{Error, Options, Result};
 use tilewright_files::Output;
 
 use crate::job::{Job, Request, Share};
-use crate::model::{Model, ModelFile};
+use crate::model::{Entry, Extent, Model, ModelFile};
 use crate::rules::Rules;
 
-/// The number of what is described here. A manifest with another one is not read.
-pub const FORMAT: u32 = 1;
+/// The number of what is described here. Format 1, which had a hash of the decoded elements instead of those of the source
+/// tensors, is read; what it names is stale. Other formats are not read.
+pub const FORMAT: u32 = 2;
 
 /// The version of the program that makes files.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -31,7 +32,7 @@ const MAX_MANIFEST: u64 = 1 << 30;
 /// Everything about a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// [`FORMAT`].
+    /// [`FORMAT`], or 1.
     pub format: u32,
     /// The version of the program that made the files.
     pub version: String,
@@ -87,8 +88,6 @@ pub struct Record {
     pub blake3: String,
     /// The tensors of the model that it was made from.
     pub sources: Vec<SourceTensor>,
-    /// The blake3 of the elements that it was made from: decoded, put together as the rule says, row-major.
-    pub elements_blake3: String,
     /// The files of the model that hold them.
     pub files: Vec<Stamp>,
     /// A hash of all that the file follows from but for the elements: layout, shapes, rule, options, version.
@@ -104,6 +103,31 @@ pub struct SourceTensor {
     pub encoding: String,
     /// Its bytes in the file, scales included.
     pub bytes: u64,
+    /// The blake3 of all its bytes as they lie in the file, scales not included: of a quantised tensor that of its codes.
+    /// None in manifests of format 1, and while it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blake3: Option<String>,
+    /// The blake3 of its scales, where they are a tensor of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scales_blake3: Option<String>,
+}
+
+impl SourceTensor {
+    /// A tensor of the model, without hashes.
+    fn of(entry: &Entry) -> SourceTensor {
+        let (encoding, bytes) = (entry.encoding.to_string(), entry.source_bytes());
+        SourceTensor { name: entry.name.clone(), encoding, bytes, blake3: None, scales_blake3: None }
+    }
+
+    /// The same with its hashes; what has not been read since they were wanted is read.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where it cannot be read.
+    pub(crate) fn hashed(entry: &Entry) -> Result<SourceTensor> {
+        let blake3 = Some(entry.data.blake3()?);
+        let scales_blake3 = entry.scales().map(Extent::blake3).transpose()?;
+        Ok(SourceTensor { blake3, scales_blake3, ..SourceTensor::of(entry) })
+    }
 }
 
 impl Stamp {
@@ -126,9 +150,8 @@ pub(crate) fn expected(jobs: &[Job], model: &Model, rules: &Rules, request: &Req
         for name in &job.sources {
             let missing = || Error::value("source", name, "a tensor of the model");
             let entry = entries.get(name.as_str()).ok_or_else(missing)?;
-            let (encoding, bytes) = (entry.encoding.to_string(), entry.source_bytes());
             shapes.push(&entry.shape);
-            sources.push(SourceTensor { name: name.clone(), encoding, bytes });
+            sources.push(SourceTensor::of(entry));
             for file in entry.files() {
                 let stamp = Stamp::of(file);
                 if !files.contains(&stamp) {
@@ -152,7 +175,6 @@ pub(crate) fn expected(jobs: &[Job], model: &Model, rules: &Rules, request: &Req
             bytes: conversion.container.bytes,
             blake3: String::new(),
             sources,
-            elements_blake3: String::new(),
             files,
             key: blake3::hash(all.as_bytes()).to_hex().to_string(),
         })
@@ -239,7 +261,7 @@ impl Manifest {
         match Manifest::read_any(directory, share)? {
             Some(Err(format)) => {
                 let path = directory.join(Manifest::file_name(share));
-                Err(wrong(&path, format!("a manifest of format {format}, {FORMAT} is read")))
+                Err(wrong(&path, format!("a manifest of format {format}: this version reads 1 to {FORMAT}")))
             }
             Some(Ok(manifest)) => Ok(Some(manifest)),
             None => Ok(None),
@@ -259,7 +281,7 @@ impl Manifest {
         let Some(text) = text(&path)? else { return Ok(None) };
         let not_ours = |e: serde_json::Error| wrong(&path, format!("not a manifest of packed tensors: {e}"));
         let Any { format } = serde_json::from_slice(&text).map_err(not_ours)?;
-        if format != FORMAT {
+        if !(1..=FORMAT).contains(&format) {
             return Ok(Some(Err(format)));
         }
         serde_json::from_slice(&text).map(|manifest| Some(Ok(manifest))).map_err(not_ours)
@@ -284,7 +306,8 @@ impl Manifest {
             match &mut all {
                 None => all = Some(one),
                 Some(all) => {
-                    if (&all.version, &all.rules, &all.options) != (&one.version, &one.rules, &one.options) {
+                    let made_by = |m: &Manifest| (m.format, m.version.clone(), m.rules.clone(), m.options.clone());
+                    if made_by(all) != made_by(&one) {
                         let given = format!("that of rank {rank}, made by other rules or another version");
                         return Err(Error::value("manifests of shares", given, "the same for all ranks"));
                     }

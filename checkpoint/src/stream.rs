@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tilewright::run::Pool;
 use tilewright::stage::{Background, Cancel, Consumer, Heap, Settings, Slot, Source, Stager, Transfer};
-use tilewright::{Error, Result};
+use tilewright::{Error, Options, Result};
 
 use crate::job::{Job, Request, jobs};
 use crate::model::Model;
@@ -61,8 +61,9 @@ impl Stream {
         memory: u64,
         threads: usize,
     ) -> Result<Stream> {
-        let jobs = Arc::new(jobs(&model, rules, request)?);
-        let (ring, room) = split(&jobs, memory)?;
+        let mut jobs = jobs(&model, rules, request)?;
+        let (ring, room) = split(&mut jobs, memory, &request.options)?;
+        let jobs = Arc::new(jobs);
         let gate = Arc::new(Gate::new(room));
         // Threads of their own for reading: they wait for disks, while those that convert have work.
         let (pool, readers) = (Pool::new(threads)?, Arc::new(Pool::new(threads)?));
@@ -157,7 +158,7 @@ fn wanted_bytes(job: &Job) -> u64 {
 }
 
 /// How memory is shared between the ring and tensors: the ring, and the bytes of tensors.
-fn split(jobs: &[Job], memory: u64) -> Result<(Ring, u64)> {
+fn split(jobs: &mut [Job], memory: u64, options: &Options) -> Result<(Ring, u64)> {
     // While the caller uses one tensor, the next is made.
     let sizes: Vec<u64> = jobs.iter().map(wanted_bytes).collect();
     let pair = sizes.windows(2).map(|pair| pair[0] + pair[1]).chain(sizes.iter().copied()).max().unwrap_or(0);
@@ -166,10 +167,9 @@ fn split(jobs: &[Job], memory: u64) -> Result<(Ring, u64)> {
     let usual = RING.min(rest / 2);
     let whole = sizes.iter().fold(0_u64, |sum, &bytes| sum.saturating_add(bytes));
     let sizes = [usual.min(whole.saturating_mul(8)), usual, rest];
-    let ring = sizes.into_iter().map(|bytes| (Ring::fitting(jobs, bytes), bytes));
     let mut refusal = None;
-    for (ring, bytes) in ring {
-        match ring {
+    for bytes in sizes {
+        match Ring::cut_to_fit(jobs, bytes, options) {
             Ok(ring) => return Ok((ring, memory - bytes)),
             Err(error) => refusal = Some(error),
         }
@@ -192,8 +192,7 @@ fn run(
     gate: &Arc<Gate>,
 ) -> Result<()> {
     let reader = |job: &Job| Elements::new(Arc::clone(&job.array), Some(Arc::clone(readers)));
-    let elements = jobs.iter().map(|job| reader(job).map(Elements::unhashed));
-    let elements: Vec<Elements> = elements.collect::<Result<_>>()?;
+    let elements: Vec<Elements> = jobs.iter().map(reader).collect::<Result<_>>()?;
     let transfer = |(job, reader)| {
         let (job, reader): (&Job, &Elements) = (job, reader);
         Transfer { plan: &job.conversion.plan, source: Source::Ranges { reader, begin: 0 } }

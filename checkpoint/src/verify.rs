@@ -8,9 +8,8 @@ use std::path::Path;
 use tilewright::{Error, Result, run};
 
 use crate::job::{Job, Request, jobs};
-use crate::manifest::{Manifest, Record};
-use crate::model::Model;
-use crate::pack::elements_blake3;
+use crate::manifest::{Manifest, Record, SourceTensor};
+use crate::model::{Entry, Model};
 use crate::rules::Rules;
 
 /// Bytes that are hashed at a time.
@@ -102,11 +101,12 @@ pub fn contents(
     let rules = Rules::parse(&manifest.rules)?;
     let jobs = jobs(model, &rules, request)?;
     let mut by_file: HashMap<&str, &Record> = manifest.outputs.iter().map(|r| (r.file.as_str(), r)).collect();
+    let entries: HashMap<&str, &Entry> = model.entries().iter().map(|e| (e.name.as_str(), e)).collect();
     let mut faults = Vec::new();
     for job in &jobs {
         let what = match by_file.remove(job.file.as_str()) {
             None => Some("is not in the manifest".to_owned()),
-            Some(record) => differs(directory, job, record, request)?,
+            Some(record) => differs(directory, (&entries, job), record, request)?,
         };
         faults.extend(what.map(|what| Fault { file: job.file.clone(), what }));
         step(job.conversion.container.bytes);
@@ -121,9 +121,17 @@ pub fn contents(
 }
 
 /// How the file of a job differs from what the reference makes.
-fn differs(directory: &Path, job: &Job, record: &Record, request: &Request) -> Result<Option<String>> {
-    if elements_blake3(&*job.array)? != record.elements_blake3 {
-        return Ok(Some("was made from other elements than the model has now".to_owned()));
+fn differs(
+    directory: &Path,
+    (entries, job): (&HashMap<&str, &Entry>, &Job),
+    record: &Record,
+    request: &Request,
+) -> Result<Option<String>> {
+    for was in record.sources.iter().filter(|was| was.blake3.is_some()) {
+        let entry = entries.get(was.name.as_str());
+        if entry.map(|entry| SourceTensor::hashed(entry)).transpose()?.as_ref() != Some(was) {
+            return Ok(Some(format!("was made from another `{}` than the model has now", was.name)));
+        }
     }
     let path = directory.join(&job.file);
     let file = match std::fs::read(&path) {
@@ -173,11 +181,13 @@ pub fn diff(a: &Manifest, b: &Manifest) -> Vec<String> {
             let mesh = |m: &Option<String>| m.clone().unwrap_or_else(|| "one device".to_owned());
             changes.push(format!("{} -> {}", mesh(&old.mesh), mesh(&new.mesh)));
         }
-        if old.elements_blake3 != new.elements_blake3 {
-            changes.push("other elements".to_owned());
+        // What one of them does not know of a tensor is no difference.
+        let other = |(a, b): (&SourceTensor, &SourceTensor)| a.blake3.is_some() && b.blake3.is_some() && a != b;
+        if old.sources.len() != new.sources.len() || old.sources.iter().zip(&new.sources).any(other) {
+            changes.push("other sources".to_owned());
         }
         if changes.is_empty() && old.blake3 != new.blake3 {
-            changes.push("other bytes from the same elements and layout".to_owned());
+            changes.push("other bytes from the same sources and layout".to_owned());
         }
         if !changes.is_empty() {
             lines.push(format!("~ {}: {}", old.name, changes.join("; ")));

@@ -84,6 +84,34 @@ fn a_limit_on_files_is_an_error_and_leaves_nothing_behind() {
     assert_eq!(names(directory.path()), ["in.bin"]);
 }
 
+/// A small file system in memory that becomes full, and one that cannot be written to, each in a namespace of its own, where
+/// the system lets anyone mount one.
+#[test]
+fn a_full_disk_is_an_error_and_leaves_what_was_there() {
+    for (options, said) in [("size=64k", "No space left"), ("size=64k,ro", "Read-only")] {
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path();
+        fs::write(place.join("in.bin"), vec![7; 2 * 256 * 256]).unwrap();
+        fs::create_dir(place.join("small")).unwrap();
+        let script = format!(
+            "mount -t tmpfs -o size=64k tmpfs small && echo old >small/out && mount -o remount,{options} small || exit 125
+             \"$0\" convert in.bin --shape 256,256 --dtype bf16 --to '{TILES}' --out small/out
+             status=$?; cp -a small left; exit $status"
+        );
+        let mut shell = Command::new("unshare");
+        shell.args(["-rm", "sh", "-c", &script, env!("CARGO_BIN_EXE_tilewright")]).current_dir(place);
+        let Ok(output) = shell.output() else { return eprintln!("skipped: no unshare") };
+        let message = String::from_utf8_lossy(&output.stderr);
+        if !place.join("left").exists() {
+            return eprintln!("skipped: {message}");
+        }
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert!(message.contains(said), "{message}");
+        assert_eq!(names(&place.join("left")), ["out"]);
+        assert_eq!(fs::read_to_string(place.join("left/out")).unwrap(), "old\n");
+    }
+}
+
 #[test]
 fn a_text_is_read_from_regular_files_only() {
     let directory = tempfile::tempdir().unwrap();

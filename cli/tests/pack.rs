@@ -99,7 +99,17 @@ fn killed_at_any_moment_and_resumed() {
     let undisturbed = contents(&place.join("whole"));
     assert_eq!(undisturbed.len(), 49);
     let (mut numbers, mut killed) = (Numbers(11), 0);
-    for chain in 0..200 {
+    // 50 runs at every push; for so many seconds, and no fewer, by TILEWRIGHT_SOAK.
+    let soak = std::env::var("TILEWRIGHT_SOAK")
+        .ok()
+        .and_then(|s| s.parse().ok())
+        .map_or(Duration::ZERO, Duration::from_secs);
+    let begun = Instant::now();
+    for chain in 0.. {
+        assert!(
+            chain < 200 || begun.elapsed() < soak,
+            "only {killed} runs were still going on when they were killed"
+        );
         let out = format!("out-{chain}");
         for _ in 0..2 {
             let mut child = program(place, &format!("{pack}|{out}|--resume")).spawn().unwrap();
@@ -116,11 +126,11 @@ fn killed_at_any_moment_and_resumed() {
         done(place, &format!("{pack}|{out}|--resume|--verify"));
         assert!(contents(&place.join(&out)) == undisturbed, "chain {chain}");
         fs::remove_dir_all(place.join(&out)).unwrap();
-        if killed >= 50 {
+        if killed >= 50 && begun.elapsed() >= soak {
+            println!("{killed} runs were killed and resumed");
             return;
         }
     }
-    panic!("only {killed} runs were still going on when they were killed");
 }
 
 #[test]
@@ -168,6 +178,36 @@ fn a_limit_on_files_is_no_half_file() {
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
     let there: Vec<String> = contents(&place.join("out")).into_keys().collect();
     assert_eq!(there, [".tilewright-journal", "layers.0.norm.weight_dtype_BFLOAT16_layout_TILE.tensorbin"]);
+}
+
+/// A disk that is full: a small file system in memory, in a namespace of its own, where the system lets anyone mount one.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_no_half_file() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path();
+    model(&place.join("m.safetensors"), 3, 400, 1000);
+    done(place, "pack|m.safetensors|--rules|ttnn-bfp8|-o|whole");
+    let undisturbed = contents(&place.join("whole"));
+    fs::create_dir(place.join("small")).unwrap();
+    // Room for one matrix of 444 KiB and two norms.
+    let script = "mount -t tmpfs -o size=800k tmpfs small || exit 125
+        \"$0\" pack m.safetensors --rules ttnn-bfp8 -o small/out; status=$?; cp -a small/out left; exit $status";
+    let mut shell = Command::new("unshare");
+    shell.args(["-rm", "sh", "-c", script, env!("CARGO_BIN_EXE_tilewright")]);
+    let Ok(output) = shell.current_dir(place).output() else { return eprintln!("skipped: no unshare") };
+    let message = String::from_utf8_lossy(&output.stderr);
+    if !place.join("left").exists() {
+        return eprintln!("skipped: {message}");
+    }
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("No space left"), "{message}");
+    let left = contents(&place.join("left"));
+    assert!(!left.contains_key("manifest.json") && left.len() > 1, "{:?}", left.keys());
+    nothing_half_written(&place.join("left"), &undisturbed);
+    // What is there is used where there is room again.
+    done(place, "pack|m.safetensors|--rules|ttnn-bfp8|-o|left|--resume");
+    assert!(contents(&place.join("left")) == undisturbed);
 }
 
 #[test]

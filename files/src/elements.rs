@@ -57,6 +57,15 @@ impl ReadAt for Elements {
         self.turned
     }
 
+    fn will_read(&self, range: Range<u64>) {
+        for (part, starts) in self.parts.iter().zip(self.starts.windows(2)) {
+            let (start, end) = (range.start.max(starts[0]), range.end.min(starts[1]));
+            if start < end {
+                self.of.will_read(part.start + (start - starts[0])..part.start + (end - starts[0]));
+            }
+        }
+    }
+
     fn read_at(&self, at: u64, into: &mut [u8]) -> Result<()> {
         let needed = at.saturating_add(into.len() as u64);
         if needed > self.size() {

@@ -35,7 +35,7 @@ use std::borrow::Cow;
 
 pub use elements::Elements;
 pub use output::Output;
-pub use source::{Source, read_text};
+pub use source::{Source, read_text, will_read};
 
 use tilewright::dtype::DType;
 use tilewright::error::{Error, Result};

@@ -10,7 +10,7 @@ use memmap2::Mmap;
 
 use super::damaged;
 use tilewright::error::{Error, Result};
-use tilewright::stage::ReadAt;
+use tilewright::stage::{FileReader, ReadAt};
 
 /// Where the readers of this module get their bytes.
 ///
@@ -27,7 +27,7 @@ pub struct Source<'a> {
 enum Backing<'a> {
     Memory(Cow<'a, [u8]>),
     Map(Mmap),
-    File(File, u64),
+    File(FileReader),
 }
 
 impl<'a> Source<'a> {
@@ -36,12 +36,12 @@ impl<'a> Source<'a> {
     /// # Errors
     /// [`Error::Io`] when it is not there, cannot be read, or is a directory, a pipe or a device.
     pub fn open(path: &Path) -> Result<Source<'static>> {
-        let (file, len) = open_regular(path)?;
+        let (name, file) = (path.display().to_string(), open_regular(path)?);
         let backing = match Mmap::map_if_safe(&file) {
             Ok(map) => Backing::Map(map),
-            Err(_) => Backing::File(file, len),
+            Err(_) => Backing::File(FileReader::from_file(name.clone(), file)?),
         };
-        Ok(Source { name: path.display().to_string(), backing })
+        Ok(Source { name, backing })
     }
 
     /// Bytes that are in memory already; `name` is what errors call them.
@@ -64,7 +64,7 @@ impl<'a> Source<'a> {
         match &self.backing {
             Backing::Memory(bytes) => bytes.len() as u64,
             Backing::Map(map) => map.len() as u64,
-            Backing::File(_, len) => *len,
+            Backing::File(file) => file.size(),
         }
     }
 
@@ -86,40 +86,19 @@ impl<'a> Source<'a> {
         match &self.backing {
             Backing::Memory(bytes) => Ok(Cow::Borrowed(&bytes[inside])),
             Backing::Map(map) => Ok(Cow::Borrowed(&map[inside])),
-            Backing::File(file, _) => self.read(file, range).map(Cow::Owned),
+            Backing::File(file) => self.read(file, range).map(Cow::Owned),
         }
     }
 
-    fn read(&self, file: &File, range: Range<u64>) -> Result<Vec<u8>> {
+    fn read(&self, file: &FileReader, range: Range<u64>) -> Result<Vec<u8>> {
         let len = range.end - range.start;
         let mut bytes = Vec::new();
         usize::try_from(len).ok().and_then(|n| bytes.try_reserve_exact(n).ok()).ok_or_else(|| {
             Error::file(&self.name, ErrorKind::OutOfMemory, format!("no memory for {len} bytes"))
         })?;
         bytes.resize(len as usize, 0);
-        self.fill(file, range.start, &mut bytes)?;
+        file.read_at(range.start, &mut bytes)?;
         Ok(bytes)
-    }
-
-    /// Fills `into` with the bytes of the file from `at` on.
-    fn fill(&self, file: &File, at: u64, into: &mut [u8]) -> Result<()> {
-        let mut done = 0;
-        while done < into.len() {
-            match read_some(file, at + done as u64, &mut into[done..]) {
-                Ok(0) => {
-                    let range = at..at + into.len() as u64;
-                    let what = format!("the file was cut short while it was read, in bytes {range:?}");
-                    return Err(damaged(&self.name, what));
-                }
-                Ok(n) => done += n,
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => {
-                    let range = at..at + into.len() as u64;
-                    return Err(Error::io(&self.name, &format!("cannot read bytes {range:?}"), e));
-                }
-            }
-        }
-        Ok(())
     }
 }
 
@@ -128,9 +107,15 @@ impl ReadAt for Source<'_> {
         self.len()
     }
 
+    fn will_read(&self, range: Range<u64>) {
+        if let Backing::File(file) = &self.backing {
+            will_read(file.file(), range);
+        }
+    }
+
     fn read_at(&self, at: u64, into: &mut [u8]) -> Result<()> {
         match &self.backing {
-            Backing::File(file, _) => self.fill(file, at, into),
+            Backing::File(file) => file.read_at(at, into),
             Backing::Memory(_) | Backing::Map(_) => {
                 into.copy_from_slice(&self.bytes(at..at.saturating_add(into.len() as u64))?);
                 Ok(())
@@ -139,18 +124,25 @@ impl ReadAt for Source<'_> {
     }
 }
 
-#[cfg(unix)]
-fn read_some(file: &File, at: u64, into: &mut [u8]) -> std::io::Result<usize> {
-    std::os::unix::fs::FileExt::read_at(file, into, at)
+/// Linux reads 128 KiB ahead unless told otherwise, and fetches no more for one hint, whatever its length.
+#[cfg(target_os = "linux")]
+const AHEAD: u64 = 128 << 10;
+
+/// Says that a range of a file will be read soon: the system begins to fetch it, if it can, while something else goes on.
+pub fn will_read(file: &File, range: Range<u64>) {
+    #[cfg(target_os = "linux")]
+    for at in range.clone().step_by(AHEAD as usize) {
+        use rustix::fs::{Advice, fadvise};
+        // It is only advice.
+        let len = std::num::NonZeroU64::new(AHEAD.min(range.end - at));
+        let _ = fadvise(file, at, len, Advice::WillNeed);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (file, range);
 }
 
-#[cfg(windows)]
-fn read_some(file: &File, at: u64, into: &mut [u8]) -> std::io::Result<usize> {
-    std::os::windows::fs::FileExt::seek_read(file, into, at)
-}
-
-/// Opens a regular file, and says how long it is.
-fn open_regular(path: &Path) -> Result<(File, u64)> {
+/// Opens a regular file.
+fn open_regular(path: &Path) -> Result<File> {
     let refused = |e| Error::io(path.display(), "cannot open it", e);
     let irregular = || Error::file(path.display(), ErrorKind::InvalidInput, "not a regular file");
     // Asked before it is opened: opening a pipe waits for its other end.
@@ -160,7 +152,7 @@ fn open_regular(path: &Path) -> Result<(File, u64)> {
     let file = File::open(path).map_err(refused)?;
     // And of what was opened: another file may have come in its place.
     let opened = file.metadata().map_err(refused)?;
-    if opened.is_file() { Ok((file, opened.len())) } else { Err(irregular()) }
+    if opened.is_file() { Ok(file) } else { Err(irregular()) }
 }
 
 /// The text of a regular file of at most `most` bytes.
@@ -168,7 +160,7 @@ fn open_regular(path: &Path) -> Result<(File, u64)> {
 /// # Errors
 /// [`Error::Io`] when it is not there, cannot be read, is a directory, a pipe or a device, is longer, or is not UTF-8.
 pub fn read_text(path: &Path, most: usize) -> Result<String> {
-    let (file, _) = open_regular(path)?;
+    let file = open_regular(path)?;
     let mut bytes = Vec::new();
     // Some files of the system have more bytes than they say, so one more than allowed is asked for.
     let taken = file.take(most as u64 + 1).read_to_end(&mut bytes);

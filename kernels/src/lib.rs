@@ -21,7 +21,7 @@ mod memory;
 mod moves;
 mod vectors;
 
-pub use api::{Isa, Kernels};
+pub use api::{Body, Isa, Kernels};
 pub use formats::{
     BlockCodec, BlockFormat, BlockOptions, Cast, CodecError, Decoding, Integer, Number, Rounding, TileShape,
 };

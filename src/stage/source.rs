@@ -77,7 +77,15 @@ impl FileReader {
     /// # Errors
     /// [`Error::Io`] where it cannot be opened or is no regular file.
     pub fn open(path: &Path) -> Result<FileReader> {
-        FileReader::of(path, File::open(path), 1)
+        FileReader::of(path.display().to_string(), File::open(path), 1)
+    }
+
+    /// Reads a regular file that is open already, through the page cache; `name` is what errors call it.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where it is no regular file, or the system does not say how long it is.
+    pub fn from_file(name: String, file: File) -> Result<FileReader> {
+        FileReader::of(name, Ok(file), 1)
     }
 
     /// Opens a regular file that is read past the page cache: for files that are read once, from disks that are faster
@@ -89,11 +97,15 @@ impl FileReader {
     pub fn open_direct(path: &Path) -> Result<FileReader> {
         use std::os::unix::fs::OpenOptionsExt;
         let file = File::options().read(true).custom_flags(libc::O_DIRECT).open(path);
-        FileReader::of(path, file, super::slot::PAGE)
+        FileReader::of(path.display().to_string(), file, super::slot::PAGE)
     }
 
-    fn of(path: &Path, file: std::io::Result<File>, alignment: usize) -> Result<FileReader> {
-        let name = path.display().to_string();
+    /// The open file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    fn of(name: String, file: std::io::Result<File>, alignment: usize) -> Result<FileReader> {
         let failed = |e: std::io::Error| Error::io(&name, "cannot open it", e);
         let file = file.map_err(failed)?;
         let about = file.metadata().map_err(failed)?;

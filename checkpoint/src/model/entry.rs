@@ -4,9 +4,10 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use tilewright::DType;
+use tilewright::{DType, Result};
 
 use super::file::ModelFile;
+use crate::hash::TreeHash;
 use crate::quantised::BlockType;
 
 /// The longest index or header that is read, in bytes; the limit that the safetensors format itself sets.
@@ -21,9 +22,39 @@ pub struct Extent {
     pub start: u64,
     /// How many bytes.
     pub bytes: u64,
+    /// What has been seen of it, by all that read it.
+    hash: Arc<TreeHash>,
 }
 
 impl Extent {
+    /// A run of bytes of a file.
+    pub(super) fn new(file: Arc<ModelFile>, start: u64, bytes: u64) -> Extent {
+        Extent { file, start, bytes, hash: Arc::new(TreeHash::new(bytes)) }
+    }
+
+    /// Fills `out` with the bytes from `at` on, counted from the first.
+    ///
+    /// # Errors
+    /// [`Error::Io`](tilewright::Error::Io) where the file ends before, or the system cannot read it.
+    pub fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
+        self.file.read_at(self.start.saturating_add(at), out)?;
+        self.hash.see(at, out);
+        Ok(())
+    }
+
+    /// Says that the hash will be asked for: what is read from now on is hashed on the way.
+    pub(crate) fn want_blake3(&self) {
+        self.hash.want();
+    }
+
+    /// The blake3 of all bytes; those that were not read since it was wanted are read.
+    ///
+    /// # Errors
+    /// As [`Extent::read_at`].
+    pub(crate) fn blake3(&self) -> Result<String> {
+        self.hash.finish(|at, out| self.file.read_at(self.start.saturating_add(at), out))
+    }
+
     /// Says that some of the bytes, counted from the first, will be read soon.
     pub fn will_read(&self, range: Range<u64>) {
         self.file.will_read(self.start.saturating_add(range.start)..self.start.saturating_add(range.end));
@@ -77,22 +108,27 @@ impl Entry {
         self.shape.iter().product()
     }
 
+    /// The scales, where they are a tensor of their own.
+    pub fn scales(&self) -> Option<&Extent> {
+        match &self.encoding {
+            Encoding::Mxfp4 { scales } | Encoding::Fp8Blocks { scales, .. } => Some(scales),
+            _ => None,
+        }
+    }
+
+    /// Where its elements lie, or its codes and scales.
+    pub fn extents(&self) -> impl Iterator<Item = &Extent> {
+        std::iter::once(&self.data).chain(self.scales())
+    }
+
     /// The files that hold its elements, or codes and scales.
     pub fn files(&self) -> impl Iterator<Item = &Arc<ModelFile>> {
-        let scales = match &self.encoding {
-            Encoding::Mxfp4 { scales } | Encoding::Fp8Blocks { scales, .. } => Some(&scales.file),
-            _ => None,
-        };
-        std::iter::once(&self.data.file).chain(scales)
+        self.extents().map(|extent| &extent.file)
     }
 
     /// All bytes in files that it is made from: its codes, and scales where they are a tensor of their own.
     pub fn source_bytes(&self) -> u64 {
-        let scales = match &self.encoding {
-            Encoding::Mxfp4 { scales } | Encoding::Fp8Blocks { scales, .. } => scales.bytes,
-            _ => 0,
-        };
-        self.data.bytes + scales
+        self.extents().map(|extent| extent.bytes).sum()
     }
 }
 

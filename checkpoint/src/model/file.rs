@@ -1,24 +1,18 @@
 //! One file of a model, read at any place by any thread.
 
 use std::fs::{self, File};
-#[cfg(target_os = "linux")]
-use std::num::NonZeroU64;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use tilewright::stage::{FileReader, ReadAt};
 use tilewright::{Error, Result};
-
-/// Linux reads 128 KiB ahead unless told otherwise.
-#[cfg(target_os = "linux")]
-const AHEAD: u64 = 128 << 10;
 
 /// An open file, and what it was like when it was opened.
 #[derive(Debug)]
 pub struct ModelFile {
     path: PathBuf,
-    file: File,
-    len: u64,
+    reader: FileReader,
     modified: Option<SystemTime>,
 }
 
@@ -34,8 +28,9 @@ impl ModelFile {
             return Err(damaged(path, "not a regular file"));
         }
         let file = File::open(path).map_err(refused)?;
-        let metadata = file.metadata().map_err(refused)?;
-        Ok(ModelFile { path: path.to_owned(), file, len: metadata.len(), modified: metadata.modified().ok() })
+        let modified = file.metadata().map_err(refused)?.modified().ok();
+        let reader = FileReader::from_file(path.display().to_string(), file)?;
+        Ok(ModelFile { path: path.to_owned(), reader, modified })
     }
 
     /// Where it is.
@@ -45,12 +40,12 @@ impl ModelFile {
 
     /// Its length in bytes when it was opened.
     pub fn len(&self) -> u64 {
-        self.len
+        self.reader.size()
     }
 
     /// Whether it held nothing when it was opened.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// When it was last written to, as far as the system knows.
@@ -63,25 +58,16 @@ impl ModelFile {
     /// # Errors
     /// [`Error::Io`] where the file ends before, or the system cannot read it.
     pub fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
-        #[cfg(unix)]
-        let read = std::os::unix::fs::FileExt::read_exact_at(&self.file, out, at);
-        #[cfg(windows)]
-        let read = read_exact_at(&self.file, out, at);
-        read.map_err(|e| {
-            Error::io(self.path.display(), &format!("cannot read {} bytes at {at}", out.len()), e)
-        })
+        let (given, needed) = (self.len(), at.saturating_add(out.len() as u64));
+        if needed > given {
+            return Err(damaged(&self.path, format!("it ends at byte {given}, {needed} are needed")));
+        }
+        self.reader.read_at(at, out)
     }
 
     /// Says that a range will be read soon: the system begins to fetch it, if it can, while something else goes on.
     pub fn will_read(&self, range: Range<u64>) {
-        // Systems fetch no more at a time than they read ahead, whatever the length that they are told.
-        #[cfg(target_os = "linux")]
-        for at in range.step_by(AHEAD as usize) {
-            // It is only advice.
-            let _ = rustix::fs::fadvise(&self.file, at, NonZeroU64::new(AHEAD), rustix::fs::Advice::WillNeed);
-        }
-        #[cfg(not(target_os = "linux"))]
-        let _ = range;
+        tilewright_files::will_read(self.reader.file(), range);
     }
 
     /// An error if the file is no longer what was opened: another length or another time of writing.
@@ -89,9 +75,9 @@ impl ModelFile {
     /// # Errors
     /// [`Error::Io`] that says what changed.
     pub fn check_unchanged(&self) -> Result<()> {
-        let now = self.file.metadata().map_err(|e| Error::io(self.path.display(), "cannot look at it", e))?;
-        if now.len() != self.len {
-            let what = format!("it changed while it was read: {} bytes became {}", self.len, now.len());
+        let now = self.reader.file().metadata().map_err(|e| Error::io(self.path.display(), "cannot look at it", e))?;
+        if now.len() != self.len() {
+            let what = format!("it changed while it was read: {} bytes became {}", self.len(), now.len());
             return Err(damaged(&self.path, what));
         }
         if now.modified().ok() != self.modified {
@@ -99,20 +85,6 @@ impl ModelFile {
         }
         Ok(())
     }
-}
-
-#[cfg(windows)]
-fn read_exact_at(file: &File, mut out: &mut [u8], mut at: u64) -> std::io::Result<()> {
-    while !out.is_empty() {
-        match std::os::windows::fs::FileExt::seek_read(file, out, at)? {
-            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
-            n => {
-                out = &mut out[n..];
-                at += n as u64;
-            }
-        }
-    }
-    Ok(())
 }
 
 /// The error of a file that is not what it should be.

@@ -210,7 +210,7 @@ impl Found {
         let end = bytes.and_then(|bytes| data.checked_add(offset)?.checked_add(bytes));
         match (bytes, end) {
             (Some(bytes), Some(end)) if end <= file.len() && offset.is_multiple_of(alignment) => {
-                let data = Extent { file: Arc::clone(file), start: data + offset, bytes };
+                let data = Extent::new(Arc::clone(file), data + offset, bytes);
                 Ok(Entry { name, shape, encoding, data })
             }
             _ => {

@@ -29,6 +29,6 @@ pub(super) fn entry(file: &Arc<ModelFile>) -> Result<Entry> {
         return Err(damaged(path, format!("{there} bytes follow its header, {bytes} are needed")));
     }
     let name = path.file_stem().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
-    let data = Extent { file: Arc::clone(file), start: described.data, bytes };
+    let data = Extent::new(Arc::clone(file), described.data, bytes);
     Ok(Entry { name, shape: described.tensor.shape, encoding: Encoding::Plain(described.tensor.dtype), data })
 }

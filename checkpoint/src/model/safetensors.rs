@@ -88,7 +88,7 @@ pub(super) fn entries(file: &Arc<ModelFile>) -> Result<Vec<Entry>> {
             }
             None => Encoding::Other(info.dtype),
         };
-        let data = Extent { file: Arc::clone(file), start: data + start, bytes: stop - start };
+        let data = Extent::new(Arc::clone(file), data + start, stop - start);
         entries.push(Entry { name, shape: info.shape, encoding, data });
     }
     if file.len() - data != end {

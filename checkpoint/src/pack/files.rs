@@ -12,12 +12,15 @@ use tilewright_files::Output;
 use super::elements::Elements;
 use super::event::{Event, Listener};
 use crate::job::Conversion;
-use crate::manifest::{Journal, Record};
-use crate::model::ModelFile;
+use crate::manifest::{Journal, Record, SourceTensor};
+use crate::model::Entry;
 
 /// Files that wait for their turn to be stored. Flushing a small one takes as long as writing some megabytes, so that
 /// a model's norms come faster than they are stored.
 const WAITING: usize = 16;
+
+/// So many bytes take much longer to hash than a thread to begin.
+const BESIDE: usize = 1 << 20;
 
 /// The most bytes between two buffers of a file, which lie on pages.
 const GAP: [u8; 4096] = [0; 4096];
@@ -27,8 +30,8 @@ pub(super) struct Work {
     pub(super) path: PathBuf,
     pub(super) conversion: Arc<Conversion>,
     pub(super) elements: Elements,
-    /// The files of the model that hold the elements.
-    pub(super) files: Vec<Arc<ModelFile>>,
+    /// The tensors of the model that hold the elements.
+    pub(super) sources: Vec<Entry>,
     pub(super) record: Record,
 }
 
@@ -58,10 +61,22 @@ struct Current {
 }
 
 impl Current {
+    /// Appends bytes. Many are hashed by a thread of their own, as the other one waits for the disk.
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.hasher.update(bytes);
         self.at += bytes.len() as u64;
-        self.output.write(bytes)
+        let Current { output, hasher, .. } = self;
+        if bytes.len() < BESIDE {
+            hasher.update(bytes);
+            return output.write(bytes);
+        }
+        std::thread::scope(|scope| {
+            let hash = || {
+                hasher.update(bytes);
+            };
+            let beside = std::thread::Builder::new().name("tilewright hash".into()).spawn_scoped(scope, hash);
+            beside.map_err(|e| Error::value("threads", format!("one more ({e})"), "fewer"))?;
+            output.write(bytes)
+        })
     }
 }
 
@@ -90,7 +105,7 @@ impl Files {
         let Some(Current { output, hasher, .. }) = self.current.take() else { return Ok(()) };
         let work = &self.work[self.written];
         let mut record = work.record.clone();
-        record.elements_blake3 = work.elements.blake3()?;
+        record.sources = work.sources.iter().map(SourceTensor::hashed).collect::<Result<_>>()?;
         record.blake3 = hasher.finalize().to_hex().to_string();
         self.written += 1;
         self.store.add(Written { output, record })
@@ -218,7 +233,7 @@ impl Drop for Store {
 
 /// Stores a file and gives it its name, if nothing of its source has changed, and adds it to the journal.
 fn store(work: &Work, output: Output, record: &Record, journal: &mut Journal) -> Result<()> {
-    work.files.iter().try_for_each(|file| file.check_unchanged())?;
+    work.sources.iter().flat_map(Entry::files).try_for_each(|file| file.check_unchanged())?;
     output.commit()?;
     journal.add(record)
 }

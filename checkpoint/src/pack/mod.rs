@@ -22,11 +22,11 @@ use tilewright::{Error, Result};
 
 use self::files::{Files, Work};
 use crate::job::{Job, Request, jobs};
-use crate::manifest::{Journal, Lock, Manifest, Record, expected, remove};
-use crate::model::{Entry, Model, ModelFile};
+use crate::manifest::{Journal, Lock, Manifest, Record, SourceTensor, expected, remove};
+use crate::model::{Entry, Extent, Model};
 use crate::rules::Rules;
 
-pub(crate) use self::elements::{Elements, elements_blake3};
+pub(crate) use self::elements::Elements;
 pub use self::event::{Event, Listener};
 pub(crate) use self::ring::{Ring, SLOTS};
 
@@ -69,6 +69,8 @@ pub struct Packing<'a> {
     /// What will be recorded, without hashes.
     records: Vec<Record>,
     ring: Ring,
+    /// Where in the model each tensor is, by its name.
+    places: HashMap<&'a str, usize>,
 }
 
 impl<'a> Packing<'a> {
@@ -85,10 +87,11 @@ impl<'a> Packing<'a> {
         request: Request,
         memory: u64,
     ) -> Result<Packing<'a>> {
-        let jobs = jobs(model, rules, &request)?;
+        let mut jobs = jobs(model, rules, &request)?;
         let records = expected(&jobs, model, rules, &request)?;
-        let ring = Ring::fitting(&jobs, memory)?;
-        Ok(Packing { model, name: name.to_owned(), rules, request, jobs, records, ring })
+        let ring = Ring::cut_to_fit(&mut jobs, memory, &request.options)?;
+        let places = model.entries().iter().enumerate().map(|(i, e)| (e.name.as_str(), i)).collect();
+        Ok(Packing { model, name: name.to_owned(), rules, request, jobs, records, ring, places })
     }
 
     /// The files that will be made, in order.
@@ -176,7 +179,7 @@ impl<'a> Packing<'a> {
     }
 
     /// For each job the record of its file, if that is complete and is what would be made. Of files of the model that
-    /// were touched since, the elements are read and compared.
+    /// were touched since, the tensors are read and their hashes compared.
     fn kept(&self, directory: &Path, there: &[Record]) -> Result<Vec<Option<Record>>> {
         let by_file: HashMap<&str, &Record> = there.iter().map(|r| (r.file.as_str(), r)).collect();
         let fresh = |(job, expected): (&Job, &Record)| -> Result<Option<Record>> {
@@ -188,11 +191,14 @@ impl<'a> Packing<'a> {
             if length != Some(old.bytes) || old.bytes != expected.bytes {
                 return Ok(None);
             }
-            if old.files != expected.files && elements_blake3(&*job.array)? != old.elements_blake3 {
-                return Ok(None);
+            if old.files != expected.files {
+                let now: Vec<_> = self.sources(job).map(SourceTensor::hashed).collect::<Result<_>>()?;
+                if now != old.sources {
+                    return Ok(None);
+                }
             }
-            let hashes = (old.blake3.clone(), old.elements_blake3.clone());
-            Ok(Some(Record { blake3: hashes.0, elements_blake3: hashes.1, ..expected.clone() }))
+            let (blake3, sources) = (old.blake3.clone(), old.sources.clone());
+            Ok(Some(Record { blake3, sources, ..expected.clone() }))
         };
         self.jobs.iter().zip(&self.records).map(fresh).collect()
     }
@@ -207,11 +213,9 @@ impl<'a> Packing<'a> {
         summary: &mut Summary,
     ) -> Result<()> {
         let missing: Vec<usize> = (0..records.len()).filter(|&i| records[i].is_none()).collect();
-        let entries: HashMap<&str, &Entry> =
-            self.model.entries().iter().map(|e| (e.name.as_str(), e)).collect();
         // Threads of their own for reading: they wait for disks, while those that convert have work.
         let (pool, readers) = (Pool::new(how.threads)?, Arc::new(Pool::new(how.threads)?));
-        let work = |&i: &usize| self.work(i, directory, &entries, &readers);
+        let work = |&i: &usize| self.work(i, directory, &readers);
         let work: Arc<Vec<Work>> = Arc::new(missing.iter().map(work).collect::<Result<_>>()?);
         summary.made = work.len() as u64;
         summary.bytes = work.iter().map(|w| w.record.bytes).sum();
@@ -241,28 +245,23 @@ impl<'a> Packing<'a> {
         Ok(())
     }
 
-    fn work(
-        &self,
-        i: usize,
-        directory: &Path,
-        entries: &HashMap<&str, &Entry>,
-        readers: &Arc<Pool>,
-    ) -> Result<Work> {
+    fn work(&self, i: usize, directory: &Path, readers: &Arc<Pool>) -> Result<Work> {
         let job = &self.jobs[i];
-        let sources = job.sources.iter().filter_map(|name| entries.get(name.as_str()));
-        let mut files: Vec<Arc<ModelFile>> = Vec::new();
-        for file in sources.flat_map(|entry| entry.files()) {
-            if !files.iter().any(|there| Arc::ptr_eq(there, file)) {
-                files.push(Arc::clone(file));
-            }
-        }
+        let sources: Vec<Entry> = self.sources(job).cloned().collect();
+        sources.iter().flat_map(Entry::extents).for_each(Extent::want_blake3);
         Ok(Work {
             path: directory.join(&job.file),
             conversion: Arc::clone(&job.conversion),
             elements: Elements::new(Arc::clone(&job.array), Some(Arc::clone(readers)))?,
-            files,
+            sources,
             record: self.records[i].clone(),
         })
+    }
+
+    /// The tensors of the model that a job is made from.
+    fn sources(&self, job: &Job) -> impl Iterator<Item = &'a Entry> {
+        let entries = self.model.entries();
+        job.sources.iter().filter_map(|name| self.places.get(name.as_str()).map(|&i| &entries[i]))
     }
 }
 

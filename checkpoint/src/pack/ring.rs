@@ -5,10 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tilewright::stage::{Source, Stager, Transfer};
-use tilewright::{Error, Result};
+use tilewright::{Error, Options, Result};
 
 use super::elements::Elements;
-use crate::job::{Conversion, Job};
+use crate::job::{Conversion, InPanels, Job};
 
 /// Slots of the ring: one is filled while another is written, and the third evens out what takes longer now and then.
 pub(crate) const SLOTS: usize = 3;
@@ -31,9 +31,71 @@ pub(crate) struct Ring {
     pub(crate) window_limit: u64,
 }
 
+/// The fewest columns of a panel: those of a tile, and of a group that shares a scale.
+const NARROW: u64 = 32;
+
+/// Wider panels are multiples of this many columns, which GGUF's blocks are.
+const WIDE: u64 = 256;
+
 impl Ring {
+    /// The largest slots with which every job fits into `memory` bytes. Jobs that do not fit as they are, because a
+    /// slot is made of all rows of a large matrix, are replaced by those that read it in panels of columns.
+    pub(crate) fn cut_to_fit(jobs: &mut [Job], memory: u64, options: &Options) -> Result<Ring> {
+        let refused = match Ring::fitting(jobs, memory) {
+            Ok(ring) => return Ok(ring),
+            Err(refused) => refused,
+        };
+        // Room for slots of a useful size beside windows of half of the memory.
+        let slot_bytes = usize::try_from(memory / 16).unwrap_or(usize::MAX).min(LARGE) & !4095;
+        let limit = memory / 2;
+        let read_bytes = usize::try_from(limit / 4).unwrap_or(usize::MAX).clamp(4096, LARGE) & !4095;
+        let ring = Ring { slot_bytes, read_bytes, window_limit: limit };
+        let (mut known, mut widths) = (HashMap::new(), HashMap::new());
+        let mut cut = jobs.to_vec();
+        for job in &mut cut {
+            let key = Arc::as_ptr(&job.conversion);
+            let width = match widths.get(&key) {
+                Some(&width) => width,
+                None => *widths.entry(key).or_insert(ring.panel_width(job, options, &mut known)?),
+            };
+            if let Some(width) = width {
+                *job = job.in_panels(width, options, &mut known)?;
+            }
+        }
+        let fitting = Ring::fitting(&cut, memory).map_err(|_| refused)?;
+        jobs.clone_from_slice(&cut);
+        Ok(fitting)
+    }
+
+    /// The columns of the widest panels with which a job fits, if it does not fit as it is.
+    fn panel_width(&self, job: &Job, options: &Options, known: &mut InPanels) -> Result<Option<u64>> {
+        let needed = |job: &Job| {
+            self.window_bytes(&Elements::new(Arc::clone(&job.array), None)?, &job.conversion)
+        };
+        if needed(job)? <= self.window_limit {
+            return Ok(None);
+        }
+        let columns = job.columns();
+        let mut best: Option<(u64, u64)> = None;
+        let mut panels = 2;
+        while columns.div_ceil(panels) >= NARROW {
+            let width = columns.div_ceil(panels);
+            let width = width.next_multiple_of(if width < WIDE { NARROW } else { WIDE });
+            // What cannot be planned from panels is refused for the memory that it needs.
+            let Ok(windows) = job.in_panels(width, options, known).and_then(|job| needed(&job)) else { break };
+            if best.is_none_or(|best| windows < best.0) {
+                best = Some((windows, width));
+            }
+            if windows <= self.window_limit {
+                break;
+            }
+            panels *= 2;
+        }
+        Ok(best.map(|best| best.1))
+    }
+
     /// The largest slots with which every job fits into `memory` bytes.
-    pub(crate) fn fitting(jobs: &[Job], memory: u64) -> Result<Ring> {
+    fn fitting(jobs: &[Job], memory: u64) -> Result<Ring> {
         let mut of_each: HashMap<*const Conversion, &Job> = HashMap::new();
         for job in jobs {
             of_each.entry(Arc::as_ptr(&job.conversion)).or_insert(job);

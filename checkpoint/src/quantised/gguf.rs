@@ -5,6 +5,9 @@
 //! sub-blocks that are quantised themselves.
 
 use half::f16;
+use kernels::Body;
+
+use super::vectorised;
 
 /// One type of block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -41,8 +44,8 @@ pub enum BlockType {
 /// The values of the table that IQ4 codes index.
 const IQ4_VALUES: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
-/// Twice the values of E2M1 codes, so that they are whole numbers.
-const E2M1_DOUBLED: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+/// The most elements of a block.
+const MOST: usize = 256;
 
 impl BlockType {
     /// All of them, with their numbers in the file, names, elements and bytes of a block.
@@ -87,46 +90,70 @@ impl BlockType {
         &Self::TABLE[self as usize]
     }
 
-    /// Decodes whole blocks: as many as `values` has room for, from as many bytes.
+    /// Decodes whole blocks to f32.
     ///
     /// # Panics
-    /// Where the slices are not the same number of whole blocks.
-    pub fn decode(self, blocks: &[u8], values: &mut [f32]) {
+    /// Where the slices are not the same number of whole blocks, with four bytes of `values` for each element.
+    pub fn decode(self, blocks: &[u8], values: &mut [u8]) {
         assert_eq!(blocks.len() % self.bytes(), 0, "bytes of {} blocks", self.name());
-        assert_eq!(
-            blocks.len() / self.bytes() * self.elements(),
-            values.len(),
-            "elements of {} blocks",
-            self.name()
-        );
-        let decode = match self {
-            BlockType::Q4_0 => q4_0,
-            BlockType::Q4_1 => q4_1,
-            BlockType::Q5_0 => q5_0,
-            BlockType::Q5_1 => q5_1,
-            BlockType::Q8_0 => q8_0,
-            BlockType::Q2K => q2_k,
-            BlockType::Q3K => q3_k,
-            BlockType::Q4K => q4_k,
-            BlockType::Q5K => q5_k,
-            BlockType::Q6K => q6_k,
-            BlockType::Iq4Nl => iq4_nl,
-            BlockType::Iq4Xs => iq4_xs,
-            BlockType::Mxfp4 => mxfp4,
-        };
-        for (block, values) in blocks.chunks_exact(self.bytes()).zip(values.chunks_exact_mut(self.elements()))
-        {
-            decode(block, values);
+        let elements = blocks.len() / self.bytes() * self.elements();
+        assert_eq!(elements * 4, values.len(), "bytes of elements of {} blocks", self.name());
+        vectorised(Blocks { of: self, blocks, values });
+    }
+}
+
+struct Blocks<'a> {
+    of: BlockType,
+    blocks: &'a [u8],
+    values: &'a mut [u8],
+}
+
+impl Body for Blocks<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        match self.of {
+            BlockType::Q4_0 => self.each(q4_0),
+            BlockType::Q4_1 => self.each(q4_1),
+            BlockType::Q5_0 => self.each(q5_0),
+            BlockType::Q5_1 => self.each(q5_1),
+            BlockType::Q8_0 => self.each(q8_0),
+            BlockType::Q2K => self.each(q2_k),
+            BlockType::Q3K => self.each(q3_k),
+            BlockType::Q4K => self.each(q4_k),
+            BlockType::Q5K => self.each(q5_k),
+            BlockType::Q6K => self.each(q6_k),
+            BlockType::Iq4Nl => self.each(iq4_nl),
+            BlockType::Iq4Xs => self.each(iq4_xs),
+            BlockType::Mxfp4 => self.each(mxfp4),
+        }
+    }
+}
+
+impl Blocks<'_> {
+    #[inline(always)]
+    fn each(self, decode: impl Fn(&[u8], &mut [f32])) {
+        let (bytes, elements) = (self.of.bytes(), self.of.elements());
+        let mut decoded = [0.0; MOST];
+        let decoded = &mut decoded[..elements];
+        for (block, values) in self.blocks.chunks_exact(bytes).zip(self.values.chunks_exact_mut(4 * elements)) {
+            decode(block, decoded);
+            for (value, decoded) in values.as_chunks_mut::<4>().0.iter_mut().zip(&*decoded) {
+                *value = decoded.to_le_bytes();
+            }
         }
     }
 }
 
 /// The 16-bit float at byte `at`, as f32.
+#[inline(always)]
 fn half_at(block: &[u8], at: usize) -> f32 {
     f16::from_le_bytes([block[at], block[at + 1]]).to_f32()
 }
 
 /// Low nibbles are the first half of 32 elements, high nibbles the second.
+#[inline(always)]
 fn nibbles(codes: &[u8], values: &mut [f32], value: impl Fn(u8) -> f32) {
     let (low, high) = values.split_at_mut(codes.len());
     for ((&code, low), high) in codes.iter().zip(low).zip(high) {
@@ -135,38 +162,43 @@ fn nibbles(codes: &[u8], values: &mut [f32], value: impl Fn(u8) -> f32) {
     }
 }
 
+#[inline(always)]
 fn q4_0(block: &[u8], values: &mut [f32]) {
     let scale = half_at(block, 0);
     nibbles(&block[2..], values, |q| scale * (f32::from(q) - 8.0));
 }
 
+#[inline(always)]
 fn q4_1(block: &[u8], values: &mut [f32]) {
     let (scale, least) = (half_at(block, 0), half_at(block, 2));
     nibbles(&block[4..], values, |q| scale * f32::from(q) + least);
 }
 
-/// The codes of 5 bits: the fifth bits of all 32 are in front.
-fn five_bits(high: &[u8], codes: &[u8]) -> [u8; 32] {
-    std::array::from_fn(|i| {
-        let low = if i < 16 { codes[i] & 15 } else { codes[i - 16] >> 4 };
-        low | (high[i / 8] >> (i % 8) & 1) << 4
-    })
+/// The codes of 5 bits of 32 elements: the fifth bits of all of them are in front.
+#[inline(always)]
+fn five_bits(high: &[u8], codes: &[u8], values: &mut [f32], value: impl Fn(u8) -> f32) {
+    let fifth = u32::from_le_bytes([high[0], high[1], high[2], high[3]]);
+    let bit = |i: usize| ((fifth >> i & 1) as u8) << 4;
+    let (first, second) = values.split_at_mut(16);
+    for (i, ((&code, first), second)) in codes[..16].iter().zip(first).zip(second).enumerate() {
+        *first = value(code & 15 | bit(i));
+        *second = value(code >> 4 | bit(i + 16));
+    }
 }
 
+#[inline(always)]
 fn q5_0(block: &[u8], values: &mut [f32]) {
     let scale = half_at(block, 0);
-    for (value, q) in values.iter_mut().zip(five_bits(&block[2..6], &block[6..])) {
-        *value = scale * (f32::from(q) - 16.0);
-    }
+    five_bits(&block[2..6], &block[6..], values, |q| scale * (f32::from(q) - 16.0));
 }
 
+#[inline(always)]
 fn q5_1(block: &[u8], values: &mut [f32]) {
     let (scale, least) = (half_at(block, 0), half_at(block, 2));
-    for (value, q) in values.iter_mut().zip(five_bits(&block[4..8], &block[8..])) {
-        *value = scale * f32::from(q) + least;
-    }
+    five_bits(&block[4..8], &block[8..], values, |q| scale * f32::from(q) + least);
 }
 
+#[inline(always)]
 fn q8_0(block: &[u8], values: &mut [f32]) {
     let scale = half_at(block, 0);
     for (value, &q) in values.iter_mut().zip(&block[2..]) {
@@ -174,41 +206,47 @@ fn q8_0(block: &[u8], values: &mut [f32]) {
     }
 }
 
-/// Codes of 2 bits: byte `j` of each half holds the elements `j`, `j + 32`, `j + 64` and `j + 96` of 128.
-fn two_bits(codes: &[u8], element: usize) -> u8 {
-    let (half, shift, j) = (element / 128, element / 32 % 4, element % 32);
-    codes[half * 32 + j] >> (2 * shift) & 3
+/// The bytes that hold the lower 2 bits of the 16 elements of a sub-block, and by how much they are shifted: byte `j` of
+/// each half holds the elements `j`, `j + 32`, `j + 64` and `j + 96` of 128.
+#[inline(always)]
+fn two_bits(codes: &[u8], sub: usize) -> (&[u8], usize) {
+    (&codes[sub / 8 * 32 + sub % 2 * 16..][..16], 2 * (sub / 2 % 4))
 }
 
+#[inline(always)]
 fn q2_k(block: &[u8], values: &mut [f32]) {
     let (scales, codes) = (&block[..16], &block[16..80]);
     let (scale, least) = (half_at(block, 80), half_at(block, 82));
-    for (sub, values) in values.chunks_exact_mut(16).enumerate() {
+    for (sub, values) in values.as_chunks_mut::<16>().0.iter_mut().enumerate() {
         let by = scale * f32::from(scales[sub] & 15);
         let less = least * f32::from(scales[sub] >> 4);
-        for (i, value) in values.iter_mut().enumerate() {
-            *value = by * f32::from(two_bits(codes, sub * 16 + i)) - less;
+        let (codes, shift) = two_bits(codes, sub);
+        for (value, &code) in values.iter_mut().zip(codes) {
+            *value = by * f32::from(code >> shift & 3) - less;
         }
     }
 }
 
+#[inline(always)]
 fn q3_k(block: &[u8], values: &mut [f32]) {
     let (mask, codes, scales) = (&block[..32], &block[32..96], &block[96..108]);
     let scale = half_at(block, 108);
-    for (sub, values) in values.chunks_exact_mut(16).enumerate() {
+    for (sub, values) in values.as_chunks_mut::<16>().0.iter_mut().enumerate() {
         let low = if sub < 8 { scales[sub] & 15 } else { scales[sub - 8] >> 4 };
         let high = scales[8 + sub % 4] >> (2 * (sub / 4)) & 3;
         let by = scale * (f32::from(low | high << 4) - 32.0);
-        for (i, value) in values.iter_mut().enumerate() {
-            let element = sub * 16 + i;
+        let (codes, shift) = two_bits(codes, sub);
+        let mask = &mask[sub % 2 * 16..][..16];
+        for ((value, &code), &mask) in values.iter_mut().zip(codes).zip(mask) {
             // The bit says that nothing is subtracted.
-            let bit = mask[element % 32] >> (element / 32) & 1;
-            *value = by * (f32::from(two_bits(codes, element)) - if bit == 1 { 0.0 } else { 4.0 });
+            let q = code >> shift & 3 | (mask >> (sub / 2) & 1) << 2;
+            *value = by * (f32::from(q) - 4.0);
         }
     }
 }
 
 /// Scale and minimum of one of 8 sub-blocks, of 6 bits each in 12 bytes.
+#[inline(always)]
 fn scale_and_least(scales: &[u8], sub: usize) -> (u8, u8) {
     if sub < 4 {
         (scales[sub] & 63, scales[sub + 4] & 63)
@@ -218,10 +256,11 @@ fn scale_and_least(scales: &[u8], sub: usize) -> (u8, u8) {
     }
 }
 
+#[inline(always)]
 fn q4_k(block: &[u8], values: &mut [f32]) {
     let (scale, least, scales, codes) =
         (half_at(block, 0), half_at(block, 2), &block[4..16], &block[16..144]);
-    for (sub, values) in values.chunks_exact_mut(32).enumerate() {
+    for (sub, values) in values.as_chunks_mut::<32>().0.iter_mut().enumerate() {
         let (by, less) = scale_and_least(scales, sub);
         let (by, less) = (scale * f32::from(by), least * f32::from(less));
         let codes = &codes[sub / 2 * 32..][..32];
@@ -231,10 +270,11 @@ fn q4_k(block: &[u8], values: &mut [f32]) {
     }
 }
 
+#[inline(always)]
 fn q5_k(block: &[u8], values: &mut [f32]) {
     let (scale, least, scales) = (half_at(block, 0), half_at(block, 2), &block[4..16]);
     let (high, codes) = (&block[16..48], &block[48..176]);
-    for (sub, values) in values.chunks_exact_mut(32).enumerate() {
+    for (sub, values) in values.as_chunks_mut::<32>().0.iter_mut().enumerate() {
         let (by, less) = scale_and_least(scales, sub);
         let (by, less) = (scale * f32::from(by), least * f32::from(less));
         let codes = &codes[sub / 2 * 32..][..32];
@@ -245,42 +285,54 @@ fn q5_k(block: &[u8], values: &mut [f32]) {
     }
 }
 
+#[inline(always)]
 fn q6_k(block: &[u8], values: &mut [f32]) {
     let (low, high, scales) = (&block[..128], &block[128..192], &block[192..208]);
     let scale = half_at(block, 208);
-    for (sub, values) in values.chunks_exact_mut(16).enumerate() {
+    for (sub, values) in values.as_chunks_mut::<16>().0.iter_mut().enumerate() {
         let by = scale * f32::from(scales[sub] as i8);
-        for (i, value) in values.iter_mut().enumerate() {
-            let element = sub * 16 + i;
-            let (half, within) = (element / 128, element % 128);
-            let low = low[half * 64 + within % 64] >> (4 * (within / 64)) & 15;
-            let high = high[half * 32 + within % 32] >> (2 * (within / 32)) & 3;
-            *value = by * (f32::from(low | high << 4) - 32.0);
+        let (half, within) = (sub / 8, sub % 8);
+        let low = &low[half * 64 + within % 4 * 16..][..16];
+        let high = &high[half * 32 + within % 2 * 16..][..16];
+        for ((value, &low), &high) in values.iter_mut().zip(low).zip(high) {
+            let q = low >> (within / 4 * 4) & 15 | (high >> (within / 2 * 2) & 3) << 4;
+            *value = by * (f32::from(q) - 32.0);
         }
     }
 }
 
+#[inline(always)]
 fn iq4_nl(block: &[u8], values: &mut [f32]) {
     let scale = half_at(block, 0);
     nibbles(&block[2..], values, |q| scale * f32::from(IQ4_VALUES[usize::from(q)]));
 }
 
+#[inline(always)]
 fn iq4_xs(block: &[u8], values: &mut [f32]) {
     let scale = half_at(block, 0);
     let (high, low, codes) = (u16::from_le_bytes([block[2], block[3]]), &block[4..8], &block[8..136]);
-    for (sub, values) in values.chunks_exact_mut(32).enumerate() {
+    for (sub, values) in values.as_chunks_mut::<32>().0.iter_mut().enumerate() {
         let (low, high) = (low[sub / 2] >> (4 * (sub % 2)) & 15, (high >> (2 * sub) & 3) as u8);
         let by = scale * (f32::from(low | high << 4) - 32.0);
         nibbles(&codes[sub * 16..][..16], values, |q| by * f32::from(IQ4_VALUES[usize::from(q)]));
     }
 }
 
+#[inline(always)]
 fn mxfp4(block: &[u8], values: &mut [f32]) {
     let exponent = u32::from(block[0]);
     // Half of 2^(exponent - 127), for values that are twice as large.
     let half = if exponent < 2 { 0x0020_0000 << exponent } else { (exponent - 1) << 23 };
     let scale = f32::from_bits(half);
-    nibbles(&block[1..], values, |q| scale * f32::from(E2M1_DOUBLED[usize::from(q)]));
+    nibbles(&block[1..], values, |q| scale * doubled(q));
+}
+
+/// Twice the value of an E2M1 code, which is a whole number. The gguf package knows no negative zero here.
+#[inline(always)]
+fn doubled(code: u8) -> f32 {
+    let (exponent, mantissa) = (code >> 1 & 3, i32::from(code & 1));
+    let magnitude = if exponent == 0 { mantissa } else { (2 | mantissa) << (exponent - 1) };
+    (if code & 8 == 0 { magnitude } else { -magnitude }) as f32
 }
 
 #[cfg(test)]

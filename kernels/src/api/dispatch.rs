@@ -47,6 +47,22 @@ impl Kernels {
         self.isa
     }
 
+    /// Runs a body that is no kernel of the table with the instructions of this level: for loops of other packages
+    /// that a compiler makes vector instructions of.
+    pub fn run<B: Body>(&self, body: B) -> B::Output {
+        match self.isa {
+            Isa::Scalar | Isa::Base => body.run(),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: D1: the processor has the features. A body is safe whatever it is compiled with.
+            Isa::V3 => unsafe { v3(body) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: D1, as above.
+            Isa::V4 => unsafe { v4(body) },
+            #[cfg(not(target_arch = "x86_64"))]
+            _ => body.run(),
+        }
+    }
+
     /// The non-temporal stores of this level, if it has any.
     pub(super) fn non_temporal_stores(&self) -> Option<NonTemporal> {
         match self.isa {
@@ -57,6 +73,29 @@ impl Kernels {
         }
     }
 }
+
+/// What [`Kernels::run`] runs.
+pub trait Body {
+    /// What comes of it.
+    type Output;
+
+    /// Does the work. It is compiled for a level only where it, and all that it calls, is `#[inline(always)]`.
+    fn run(self) -> Self::Output;
+}
+
+#[cfg(target_arch = "x86_64")]
+macro_rules! runner {
+    ([$($feature:literal)*] $name:ident) => {
+        $(#[target_feature(enable = $feature)])*
+        fn $name<B: Body>(body: B) -> B::Output {
+            body.run()
+        }
+    };
+}
+#[cfg(target_arch = "x86_64")]
+features!(V3 runner v3);
+#[cfg(target_arch = "x86_64")]
+features!(V4 runner v4);
 
 /// Makes the tables and the differential tests out of the registry below.
 macro_rules! kernels {

@@ -8,7 +8,7 @@ mod differential;
 
 use std::mem::MaybeUninit;
 
-pub use dispatch::Kernels;
+pub use dispatch::{Body, Kernels};
 pub use isa::Isa;
 
 use crate::formats::{BlockCodec, Cast, Number};

@@ -1,4 +1,5 @@
-//! Arrays in host memory: strided ones, and rows of microscaling blocks.
+//! Arrays in host memory: strided ones, matrices in panels, and rows of microscaling blocks.
 
 pub mod mx;
+pub mod panels;
 pub mod strided;

@@ -346,7 +346,78 @@ pub(super) fn distributes(space: &Space) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::family::Tensor;
+    use crate::plan::ir::{Leaf, Loop, Nest, Schedule};
+    use crate::{DType, Descriptor, Placement};
     use proptest::prelude::*;
+    use std::sync::Arc;
+
+    /// A nest of fills: unit, byte and slot of the first, and how often and how far apart.
+    fn nest(at: [i64; 3], loops: &[(u64, [i64; 3])]) -> ScheduledNest {
+        let step = |[unit, byte, slot]: [i64; 3]| [0, 0, 0, unit, byte, slot];
+        let loops: Vec<Loop> = loops.iter().map(|&(n, by)| Loop { n, step: step(by) }).collect();
+        let schedule = Schedule::new(&loops);
+        Nest { at: step(at), loops, leaf: Leaf::Fill, schedule }
+    }
+
+    #[test]
+    fn nests_keep_to_units_and_bytes() {
+        let pages = "ttnn(dtype=bfloat16, layout=ROW_MAJOR, memory=INTERLEAVED, banks=2, alignment=32)";
+        let tensor = Tensor::new([4, 16], DType::Bf16);
+        let layout = pages.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap();
+        assert_eq!((layout.space.units, layout.space.unit_bytes, layout.block_bytes()), (4, 32, 2));
+        let said = |at, loops: &[_]| match covers(&[nest(at, loops)], &layout) {
+            Ok(()) => "all".into(),
+            Err(Error::Unverified { what, .. }) => what,
+            Err(other) => panic!("{other}"),
+        };
+        let (units, bytes) = ((4, [1, 0, 0]), (16, [0, 2, 0]));
+        let origin = [0; 3];
+        assert_eq!(said(origin, &[units, bytes]), "all");
+        // A loop of one iteration may have any step.
+        assert_eq!(said(origin, &[units, bytes, (1, [0, 1, 0])]), "all");
+        assert_eq!(said([-1, 0, 0], &[]), "a nest begins at unit -1, byte 0");
+        assert_eq!(said([0, -2, 0], &[]), "a nest begins at unit 0, byte -2");
+        assert_eq!(said([0, 0, 1], &[]), "a nest begins at unit 0, byte 0");
+        assert_eq!(said([4, 0, 0], &[]), "a nest reaches unit 4, byte 0");
+        assert_eq!(said([0, 31, 0], &[]), "a nest reaches unit 0, byte 31");
+        assert_eq!(said(origin, &[(5, [1, 0, 0]), bytes]), "a nest reaches unit 4, byte 30");
+        assert_eq!(said(origin, &[units, (17, [0, 2, 0])]), "a nest reaches unit 3, byte 32");
+        for wrong in [(0, [1, 0, 0]), (2, [1, 0, 1]), (2, [-1, 0, 0]), (2, [0, -2, 0])] {
+            let (n, step) = wrong;
+            assert_eq!(said([1, 2, 0], &[wrong]), format!("a loop of {n} iterations, {step:?} apart"));
+        }
+        for (n, step) in [(2, 0), (2, 1), (1, 0), (1, i64::MAX)] {
+            let expected = format!("{n} iterations of 2 bytes, {step} bytes apart");
+            assert_eq!(said(origin, &[(n, [0, step, 0])]), expected);
+        }
+        let gaps = said(origin, &[units, (8, [0, 4, 0])]);
+        assert!(gaps.starts_with("nothing is written between"), "{gaps}");
+    }
+
+    #[test]
+    fn units_are_dealt_one_to_one() {
+        let space = |units, pitch_bytes, deal| Space { units, unit_bytes: 8, pitch_bytes, deal, buffers: 1 };
+        let deal = |buffers, capacity| RoundRobin { buffers, capacity, permutation: None };
+        let is_right = |space: Space| distributes(&space).is_ok();
+        assert!(is_right(space(3, 8, None)) && is_right(space(3, 9, None)));
+        assert!(!is_right(space(3, 7, None)));
+        assert!(is_right(space(12, 8, Some(deal(3, 2)))) && is_right(space(6, 8, Some(deal(3, 2)))));
+        for (units, buffers, capacity) in [(12, 5, 1), (12, 0, 2), (12, 2, 0), (12, 1 << 40, 1 << 40)] {
+            assert!(!is_right(space(units, 8, Some(deal(buffers, capacity)))), "{buffers} x {capacity}");
+        }
+        let numbered = |to: &[u32], from: &[u32]| {
+            let mut deal = RoundRobin::new(3, 1, Some(vec![1, 2, 0])).unwrap();
+            let numbers = Arc::get_mut(deal.permutation.as_mut().unwrap()).unwrap();
+            (numbers.to, numbers.from) = (to.into(), from.into());
+            is_right(space(6, 8, Some(deal)))
+        };
+        assert!(numbered(&[0, 1, 2], &[0, 1, 2]) && numbered(&[1, 2, 0], &[2, 0, 1]));
+        assert!(!numbered(&[1, 2, 0], &[1, 2, 0]), "not its inverse");
+        assert!(!numbered(&[0, 0, 2], &[0, 1, 2]), "two on one place");
+        assert!(!numbered(&[0, 1], &[0, 1]) && !numbered(&[0, 1, 2], &[0, 1, 2, 3]), "not all buffers");
+        assert!(!numbered(&[0, 1, 3], &[0, 1, 2]), "no such buffer");
+    }
 
     /// Runs of `bytes` from `at`, repeated by loops, outermost first.
     type Case<'a> = (i64, i64, &'a [(i64, i64)]);
@@ -382,7 +453,10 @@ mod tests {
             (&[(0, 1, &[(2, 8), (2, 4)]), (1, 3, &[(2, 8), (2, 4)])], 16),
         ];
         for (cases, total) in good {
-            prove(cases, *total, MAX_WORK).unwrap();
+            let work = prove(cases, *total, MAX_WORK).unwrap();
+            prove(cases, *total, work).unwrap();
+            let refused = prove(cases, *total, work - 1);
+            assert!(matches!(refused, Err(Error::TooComplex { cap, .. }) if cap == work - 1), "{refused:?}");
             assert!(prove(cases, *total + 1, MAX_WORK).is_err(), "{cases:?} is too short");
             for skipped in 0..cases.len() {
                 let others: Vec<_> = (0..cases.len()).filter(|&i| i != skipped).map(|i| cases[i]).collect();

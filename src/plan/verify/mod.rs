@@ -60,7 +60,8 @@ impl Verified {
 ///
 /// # Errors
 /// [`Error::Unverified`] where one of them does not hold, which is a defect; [`Error::TooComplex`] where a nest has more
-/// than [`MAX_LOOPS`] loops, or the nests interleave in so many ways that the proof of V1 takes too long.
+/// than [`MAX_LOOPS`] loops, the nests interleave in so many ways that the proof of V1 takes too long, or they break into so
+/// many parts that the proof of V5 does.
 pub(crate) fn verify(
     nests: Vec<ScheduledNest>,
     conversion: Conversion<'_>,
@@ -82,4 +83,37 @@ pub(crate) fn verify(
     }
     let sampled = values::belong(&nests, source, destination)?;
     Ok(Verified { nests: nests.into(), sampled })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::ir::{Loop, Schedule};
+    use crate::plan::{Plan, lower, schedule};
+    use crate::{DType, Descriptor, Options, Placement, Tensor};
+
+    /// Loops of one iteration up to the bound, and one more.
+    #[test]
+    fn nests_of_too_many_loops_are_refused() {
+        let tensor = Tensor::new([2, 3], DType::F32);
+        let lay =
+            |text: &str| text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap();
+        let (from, to) = (lay("memref<2x3xf32>"), lay("memref<2x3xf32, strided<[1, 2]>>"));
+        let plan = Plan::compile(&from, &to, &Options::default()).unwrap();
+        let Plan { src, dst, op, streams, .. } = &plan;
+        let conversion = Conversion { src, dst, op: *op, streams: *streams };
+        let nests = schedule::schedule(lower::lower(&from, &to, to.padding().unwrap()).unwrap(), conversion);
+        assert_eq!(verify(nests.clone(), conversion, &from, &to).unwrap().sampled(), 0);
+        let of = |loops: usize| {
+            let mut nests = nests.clone();
+            let nest = &mut nests[0];
+            while nest.loops.len() < loops {
+                nest.loops.insert(0, Loop { n: 1, step: [0, 4, 0, 0, 24, 0] });
+            }
+            nest.schedule = Schedule::new(&nest.loops);
+            verify(nests, conversion, &from, &to)
+        };
+        of(MAX_LOOPS).unwrap();
+        assert!(matches!(of(MAX_LOOPS + 1), Err(Error::TooComplex { cap: MAX_LOOPS, .. })));
+    }
 }

@@ -22,12 +22,25 @@ pub(super) const MAX_BOXES: usize = 1 << 12;
 /// Iterations inside of a nest that are looked at where it is sampled, besides the ends of its loops.
 const SAMPLES: u64 = 64;
 
+/// Parts and samples of all nests of a plan that are looked at before the proof gives up: some seconds.
+const MAX_PARTS: usize = 1 << 22;
+
 /// V5; how many nests were sampled.
 pub(super) fn belong(nests: &[ScheduledNest], source: &Layout, destination: &Layout) -> Result<usize> {
+    belong_within(MAX_PARTS, nests, source, destination)
+}
+
+/// V5, looking at no more than `limit` parts.
+fn belong_within(
+    limit: usize,
+    nests: &[ScheduledNest],
+    source: &Layout,
+    destination: &Layout,
+) -> Result<usize> {
     let needed = u128::from(destination.elements()) * u128::from(destination.copies());
     let mut moved = 0_u128;
     let mut sampled = 0;
-    let mut proof = Proof::new(source, destination);
+    let mut proof = Proof::new(source, destination, limit);
     let cols = destination.tile().map_or(u64::MAX, |tile| tile.cols);
     for nest in nests {
         for moves in Moves::of(nest, cols) {
@@ -124,12 +137,16 @@ struct Proof<'a> {
     source: Source<'a>,
     destination: Destination<'a>,
     joint: Joint,
+    /// Parts that may still be looked at, of `limit`.
+    left: usize,
+    limit: usize,
 }
 
 impl<'a> Proof<'a> {
-    fn new(source: &'a Layout, destination: &'a Layout) -> Proof<'a> {
+    fn new(source: &'a Layout, destination: &'a Layout, limit: usize) -> Proof<'a> {
         let joint = Joint::new(source, destination);
-        Proof { source: Source::new(source), destination: Destination::new(destination), joint }
+        let (source, destination) = (Source::new(source), Destination::new(destination));
+        Proof { source, destination, joint, left: limit, limit }
     }
 
     /// Whether moves were proved exactly; if not, they were sampled. An error where one of them is wrong.
@@ -154,6 +171,11 @@ impl<'a> Proof<'a> {
 
     /// Checks moves in all of their iterations at once, or says where they break into parts that can be.
     fn check(&mut self, moves: &Moves) -> Result<Option<Break>> {
+        let Some(left) = self.left.checked_sub(1) else {
+            let what = "the proof of where the elements of the plan come from".into();
+            return Err(Error::TooComplex { what, cap: self.limit });
+        };
+        self.left = left;
         let wrong = |what: &str| Error::unverified("V5", format!("{what}: {moves:?}"));
         let counts: PerLoop<u64> = moves.loops.iter().map(|l| l.0).collect();
         let stated = |layout: &Layout, half: fn(AddressPair) -> Addr| {
@@ -186,5 +208,46 @@ impl<'a> Proof<'a> {
             return Err(wrong("another element is read"));
         }
         Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::Tensor;
+    use crate::plan::conversion::Conversion;
+    use crate::plan::{lower, schedule};
+    use crate::{DType, Descriptor, Options, Placement, Plan};
+
+    fn layout(text: &str, tensor: &Tensor) -> Layout {
+        text.parse::<Descriptor>().unwrap().layout(tensor, &Placement::default()).unwrap()
+    }
+
+    /// Tiles of shards into tiles of batches that begin inside of them: nests of several parts.
+    fn ragged() -> (Layout, Layout) {
+        let tensor = Tensor::new([6, 137, 141], DType::Bf16);
+        let shards = "ttnn(dtype=bfloat8_b, layout=TILE, memory=ND_SHARDED, grid=(3, 1), shard=(2, 64, 96), orientation=COL_MAJOR)";
+        let batches = "metal(shape=(6, 137, 141), collapse=[(0, -1)], grid=(3, 1), tile=(32, 32), dtype=bfp_bf8, oob=one, memory=l1)";
+        (layout(shards, &tensor), layout(batches, &tensor))
+    }
+
+    #[test]
+    fn the_work_over_a_plan_is_bounded() {
+        let (from, to) = ragged();
+        let plan = Plan::compile(&from, &to, &Options::default()).unwrap();
+        let Plan { src, dst, op, streams, .. } = &plan;
+        let conversion = Conversion { src, dst, op: *op, streams: *streams };
+        let nests = schedule::schedule(lower::lower(&from, &to, to.padding().unwrap()).unwrap(), conversion);
+        let within = |limit| belong_within(limit, &nests, &from, &to);
+        let needed = (0..10_000).find(|&limit| within(limit).is_ok()).unwrap();
+        assert!(needed > nests.len(), "{needed} parts of {} nests", nests.len());
+        assert_eq!(within(needed).unwrap(), 0);
+        for limit in [0, 1, needed - 1] {
+            let Err(Error::TooComplex { what, cap }) = within(limit) else {
+                panic!("{limit} parts were enough")
+            };
+            assert_eq!(cap, limit);
+            assert!(what.contains("the proof of where"), "{what}");
+        }
     }
 }
