@@ -89,6 +89,10 @@ struct Case {
     share: usize,
 }
 
+/// A dense matrix, and its transpose.
+const PLAIN: &str = "memref<RxCxE>";
+const TRANSPOSED: &str = "memref<RxCxE, strided<[1, R]>>";
+
 /// A constant, which of its numbers, and another one for it.
 type Change = (&'static str, usize, usize);
 
@@ -116,7 +120,7 @@ fn questions() -> Vec<Question> {
         };
         all.push(Question {
             about: format!("transposes of {size}-byte elements"),
-            cases: vec![case(dtype, "memref<RxCxE>", "memref<RxCxE, strided<[1, R]>>")],
+            cases: vec![case(dtype, PLAIN, TRANSPOSED)],
             candidates: blocks.iter().map(block).collect(),
         });
         all.push(Question {
@@ -143,9 +147,12 @@ fn questions() -> Vec<Question> {
     };
     let question = |about: &str, cases, candidates| Question { about: about.to_owned(), cases, candidates };
     all.push(question("runs of conversions", converted(), one("segment", &[1024, 2048, 4096, 8192])));
+    let mut fetched = converted();
+    fetched.push(case(DType::F32, PLAIN, TRANSPOSED));
+    fetched.push(case(DType::Bf16, PLAIN, TRANSPOSED));
     all.push(question(
-        "fetching for conversions",
-        converted(),
+        "fetching for conversions and transposes",
+        fetched,
         one("fetched", &[0, 4 << 10, 16 << 10, 64 << 10]),
     ));
     all.push(question("runs of tiles to rows", copied(), one("direct_segment", &[2048, 4096, 8192])));
@@ -256,6 +263,9 @@ impl Bench<'_> {
     ) -> Result<Vec<Speed>> {
         let mut ratios = vec![Vec::new(); candidates.len()];
         for case in cases {
+            if self.is_over() {
+                return Ok(Vec::new());
+            }
             let plan = |tuning: &Tuning| case.plan(self.bytes, tuning);
             let present = plan(tuning)?;
             let others = candidates.iter().map(plan).collect::<Result<Vec<_>>>()?;

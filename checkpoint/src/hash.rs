@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use blake3::Hasher;
-use blake3::hazmat::{ChainingValue, HasherExt, Mode, left_subtree_len, merge_subtrees_non_root, merge_subtrees_root};
+use blake3::hazmat::{
+    ChainingValue, HasherExt, Mode, left_subtree_len, merge_subtrees_non_root, merge_subtrees_root,
+};
 use tilewright::Result;
 
 /// Bytes of a block, a power of two: a tensor of a gigabyte has half a megabyte of hashes of blocks.
@@ -194,7 +196,9 @@ mod tests {
 
     #[test]
     fn parts_in_any_order_give_the_hash_of_the_whole() {
-        for n in [0, 1, 1000, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 5 * BLOCK + 77, 16 * BLOCK, 17 * BLOCK - 1] {
+        for n in
+            [0, 1, 1000, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 5 * BLOCK + 77, 16 * BLOCK, 17 * BLOCK - 1]
+        {
             let all = bytes(n);
             for step in [999, 4096, 34 * 2048, 100_000, 1 << 20] {
                 let mut parts: Vec<(u64, &[u8])> = (0..).step_by(step).zip(all.chunks(step)).collect();
@@ -212,7 +216,10 @@ mod tests {
                 };
                 assert_eq!(hash.finish(read).unwrap(), blake3_of(&all), "{n} bytes in parts of {step}");
                 // At most three blocks are open at a time where parts are large.
-                assert!(n <= BLOCK || step < 64 << 10 || again == 0, "{again} of {n} bytes again, parts of {step}");
+                assert!(
+                    n <= BLOCK || step < 64 << 10 || again == 0,
+                    "{again} of {n} bytes again, parts of {step}"
+                );
             }
         }
     }
@@ -245,7 +252,9 @@ mod tests {
         std::thread::scope(|scope| {
             for which in 0..3 {
                 let (hash, parts) = (&hash, &parts);
-                scope.spawn(move || parts.iter().skip(which).step_by(3).for_each(|(at, part)| hash.see(*at, part)));
+                scope.spawn(move || {
+                    parts.iter().skip(which).step_by(3).for_each(|(at, part)| hash.see(*at, part))
+                });
             }
         });
         let read = |at: u64, out: &mut [u8]| {

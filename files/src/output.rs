@@ -166,7 +166,8 @@ impl Output {
         while done < pages.used {
             let rest = &pages.bytes()[done..];
             let whole = if done.is_multiple_of(PAGE) { rest.len() / PAGE * PAGE } else { 0 };
-            let written = if whole > 0 { file.write(&rest[..whole]) } else { Err(ErrorKind::InvalidInput.into()) };
+            let written =
+                if whole > 0 { file.write(&rest[..whole]) } else { Err(ErrorKind::InvalidInput.into()) };
             match written {
                 Ok(0) => return Err(self.failed(ErrorKind::WriteZero.into())),
                 Ok(n) => done += n,

@@ -197,7 +197,8 @@ mod tests {
             plan(&[512, 700], DType::Bf16, "memref<512x700xbf16>", tiles),
             plan(&[0, 3], DType::F32, "memref<0x3xf32>", "memref<0x3xf32>"),
         ];
-        let source = |i: usize, len: usize| -> Vec<u8> { (0..len).map(|k| (k * 7 + i) as u8 & 0x3F).collect() };
+        let source =
+            |i: usize, len: usize| -> Vec<u8> { (0..len).map(|k| (k * 7 + i) as u8 & 0x3F).collect() };
         let sources: Vec<_> = (0..300).map(|i| source(i, plans[i % 4].source_bytes())).collect();
         let expect: Vec<Vec<u8>> = (0..300)
             .map(|i| {
