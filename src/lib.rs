@@ -26,6 +26,20 @@
 //! assert_eq!(packed[..2], [119, 0x78]);
 //! # Ok::<(), tilewright::Error>(())
 //! ```
+//!
+//! What is where: [`family`] has the descriptors of each project, [`text`] their parsers and printers, [`layout`] what they
+//! become, [`plan`] and [`run`] conversions, [`stage`] what feeds a device while it converts, and [`PlanCache`] keeps plans by
+//! the texts that asked for them.
+//!
+// The first definition of a link holds: here those of the tour's images, which are files elsewhere, and of its terms.
+#![doc = include_str!("../docs/pictures/tour.links.md")]
+//! [`Descriptor`]: Descriptor
+//! [`Tensor`]: Tensor
+//! [`Placement`]: Placement
+//! [`Layout`]: Layout
+//! [`Plan`]: Plan
+//!
+#![doc = include_str!("../docs/tour.md")]
 #![deny(unsafe_code)]
 
 mod cache;
@@ -54,6 +68,11 @@ mod families;
 #[cfg(test)]
 extern crate self as tilewright;
 
+/// The pages with examples in Rust, which are tested with those of the crate.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
+mod pages {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
+    #[doc = include_str!("../docs/cookbook.md")]
+    struct Cookbook;
+}

@@ -538,8 +538,16 @@ const ALIASES: [(&str, DType); 14] = [
 ];
 
 /// Names that mean different types to different people, and what most of them mean.
-const VAGUE: [(&str, &str); 6] =
-    [("float", "f32"), ("double", "f64"), ("half", "f16"), ("int", "i32"), ("long", "i64"), ("fp32", "f32")];
+const VAGUE: [(&str, &str); 8] = [
+    ("float", "f32"),
+    ("double", "f64"),
+    ("half", "f16"),
+    ("int", "i32"),
+    ("long", "i64"),
+    ("fp32", "f32"),
+    ("fp16", "f16"),
+    ("fp64", "f64"),
+];
 
 #[cfg(test)]
 mod tests {

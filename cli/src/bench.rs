@@ -59,6 +59,10 @@ fn run_pairs(arguments: &BenchArgs, isa: Isa) -> Result<()> {
         rows.push(measured);
         Ok(())
     })?;
+    if rows.is_empty() {
+        let needed = "a part of a pair's name, such as `bf16 -> bfp8 tiles`";
+        return Err(Failure::usage("filter", format!("`{}`", beginning(filter)), needed));
+    }
     rows.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
     if arguments.json {
         let rows: Vec<_> = rows

@@ -4,7 +4,11 @@ use kernels::Isa;
 use serde_json::json;
 use tilewright::family::Descriptor;
 use tilewright::family::loops::Dci;
+<<<<<<< HEAD
 use tilewright::tuning::in_force;
+=======
+use tilewright_benches::Roof;
+>>>>>>> main
 use tilewright_draw::shown;
 use tilewright_files::Order;
 
@@ -30,7 +34,11 @@ pub(crate) fn run(args: &ExplainArgs, isa: Isa) -> Result<()> {
     let job = Job::prepare(texts, &choices)?;
     print(&match (args.dci, args.json) {
         (true, _) => format!("{}\n", Dci::from_layout(&job.layout, &job.texts.host()?)?),
+<<<<<<< HEAD
         (_, true) => json(&job, isa, &in_force()?.origin().to_string()),
+=======
+        (_, true) => json(&job, isa)?,
+>>>>>>> main
         _ => text(&job, isa)?,
     })?;
     if args.picture { draw::on_terminal(&job) } else { Ok(()) }
@@ -43,8 +51,13 @@ fn waste(job: &Job) -> f64 {
     100.0 * padding / (elements + padding).max(1.0)
 }
 
+<<<<<<< HEAD
 fn json(job: &Job, isa: Isa, profile: &str) -> String {
+=======
+fn json(job: &Job, isa: Isa) -> Result<String> {
+>>>>>>> main
     let (layout, geometry, texts) = (&job.layout, job.layout.geometry(), &job.texts);
+    let read = job.plan.source_window(0..job.plan.destination_bytes())?.len();
     let mut object = json!({
         "to": texts.to.to_string(),
         "logical_shape": texts.tensor.shape,
@@ -59,6 +72,7 @@ fn json(job: &Job, isa: Isa, profile: &str) -> String {
         "padding_elements": layout.padding_elements(),
         "padding_percent": waste(job),
         "nests": job.nests(),
+        "bytes_read": read,
         "bytes_written": layout.total_bytes(),
         "isa": isa.name(),
         "profile": profile,
@@ -74,7 +88,7 @@ fn json(job: &Job, isa: Isa, profile: &str) -> String {
         object["stride_map"] = json!(stride_map);
     }
     // One object on one line, for tools that read lines.
-    format!("{object}\n")
+    Ok(format!("{object}\n"))
 }
 
 /// A fact: its name, its value, and where it comes from.
@@ -182,8 +196,41 @@ fn result(job: &Job, isa: Isa, nests: &[String]) -> Result<Vec<Row>> {
         ("reads", format!("{read} bytes"), format!("of {} of the source", job.plan.source_bytes())),
         ("writes", format!("{} bytes", layout.total_bytes()), stores.to_owned()),
         ("kernels", format!("level {}", isa.name()), kernels.join(", ")),
+<<<<<<< HEAD
         ("scheduled by", in_force()?.origin().to_string(), no()),
+=======
+        time(read, job.plan.destination_bytes())?,
+>>>>>>> main
     ])
+}
+
+/// The least and the most bytes that are moved to learn how fast this machine moves them.
+const MEASURED: [f64; 2] = [2e6, 64e6];
+
+/// How long this machine takes at the least, on one thread: as long as the fastest plain movement of as many bytes.
+fn time(read: usize, written: usize) -> Result<Row> {
+    let moved = (read + written) as f64;
+    let part = moved.clamp(MEASURED[0], MEASURED[1]) / moved.max(1.0);
+    let [from, to] = [read, written].map(|bytes| (bytes as f64 * part) as usize);
+    let (source, mut destination) = (vec![1_u8; from.max(1 << 12)], vec![0_u8; to.max(1 << 12)]);
+    let measured = Roof::new(from, to)?.time(&source, &mut destination, 3)?;
+    // Of a tensor without elements nothing is moved.
+    let rate = ((from + to) as f64 / measured.as_secs_f64().max(1e-9)).max(1.0);
+    let because = format!(
+        "on one thread: as long as this machine now takes to read and write as many bytes, at {:.1} GB/s",
+        rate / 1e9
+    );
+    Ok(("time", format!("at least {}", duration(moved / rate)), because))
+}
+
+/// Seconds with two digits that matter, in the unit that suits.
+fn duration(seconds: f64) -> String {
+    let (number, unit) = match seconds {
+        ..1e-3 => (seconds * 1e6, "us"),
+        ..1.0 => (seconds * 1e3, "ms"),
+        _ => (seconds, "s"),
+    };
+    if number < 9.95 { format!("{number:.1} {unit}") } else { format!("{number:.0} {unit}") }
 }
 
 /// The first buffers, one line each.
@@ -214,5 +261,14 @@ fn more(all: u64) -> String {
     match all.saturating_sub(SHOWN as u64) {
         0 => String::new(),
         n => format!("  ... {n} more\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn durations_have_two_digits_that_matter() {
+        let said = [0.0, 1.24e-7, 9.96e-6, 3.21e-4, 0.0123, 4.56, 100.0].map(super::duration);
+        assert_eq!(said, ["0.0 us", "0.1 us", "10 us", "321 us", "12 ms", "4.6 s", "100 s"]);
     }
 }

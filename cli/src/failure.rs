@@ -1,6 +1,7 @@
 //! Why a command ended without a result, and its exit status.
 
 use std::fmt;
+use std::io::ErrorKind;
 
 use tilewright::Error;
 
@@ -22,6 +23,11 @@ impl Failure {
     /// An argument that is wrong or missing.
     pub(crate) fn usage(what: &str, given: impl ToString, needed: impl ToString) -> Failure {
         Failure::Error(Error::value(what, given, needed))
+    }
+
+    /// Whether the reader of stdout has gone away, as `head` does when it has seen enough: no reason to say anything.
+    pub(crate) fn is_closed_pipe(&self) -> bool {
+        matches!(self, Failure::Error(Error::Io { path, kind: ErrorKind::BrokenPipe, .. }) if path == "stdout")
     }
 
     /// 1 where the machine or this program failed, 2 where the input is wrong.

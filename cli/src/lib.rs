@@ -54,7 +54,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     match run(&cli) {
         Ok(()) => 0,
         Err(failure) => {
-            let _ = writeln!(std::io::stderr(), "error: {failure}");
+            if !failure.is_closed_pipe() {
+                let _ = writeln!(std::io::stderr(), "error: {failure}");
+            }
             failure.status()
         }
     }

@@ -108,3 +108,15 @@ fn every_command_has_a_manual_page() {
     fs::write(directory.path().join("file"), "").unwrap();
     assert_eq!(run(directory.path(), &["man", "file"]).status.code(), Some(1));
 }
+
+#[test]
+fn a_reader_that_has_gone_away_is_told_nothing() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let explain =
+        ["explain", "--shape", "9,9", "--dtype", "f32", "--to", "ttnn(dtype=bfloat16, layout=TILE)"];
+    let mut program = Command::new(env!("CARGO_BIN_EXE_tilewright"));
+    let output = program.args(explain).stdout(writer).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}

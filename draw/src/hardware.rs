@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use tilewright::family::tenstorrent::device::Core;
 use tilewright::family::tenstorrent::mesh::Uneven;
 use tilewright::family::tenstorrent::ttnn::Memory;
+use tilewright::family::tenstorrent::ttnn_layout::{TensorMemoryLayout, TtnnLayout};
 use tilewright::family::{Descriptor, Placement, Tensor};
 use tilewright::{Layout, Result};
 
@@ -109,6 +110,10 @@ impl<'a> Hardware<'a> {
                 Memory::Sharded(sharded) => terms.push(("core", json!(sharded.core(grid, local)))),
                 _ => {}
             },
+            // The grid as the compiler has it, of which as many cores hold a shard as there are buffers.
+            (Descriptor::TtnnLayout(ttnn), _) if is_sharded(ttnn) => {
+                terms.push(("core", json!(unravel(local, &ttnn.grid))));
+            }
             _ => {}
         }
         terms
@@ -143,6 +148,10 @@ impl<'a> Hardware<'a> {
         terms.extend(map.eval(&local).map(|collapsed| ("collapsed", json!(collapsed))));
         Ok(terms)
     }
+}
+
+fn is_sharded(to: &TtnnLayout) -> bool {
+    to.memory_layout.is_some_and(|dealt| dealt != TensorMemoryLayout::Interleaved)
 }
 
 fn is_metal(to: &Descriptor) -> bool {

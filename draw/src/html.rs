@@ -10,8 +10,19 @@ use super::picture::Picture;
 use super::strip::{Strip, runs};
 use super::svg::{cut, escape};
 
-const SCRIPT: &str = include_str!("page.js");
-const STYLE: &str = include_str!("page.css");
+/// One script of all files, each of which uses those in front of it, and later ones when it is called.
+const SCRIPT: &str = concat!(
+    include_str!("page/data.js"),
+    include_str!("page/picture.js"),
+    include_str!("page/colours.js"),
+    include_str!("page/panel.js"),
+    include_str!("page/logical.js"),
+    include_str!("page/memory.js"),
+    include_str!("page/selection.js"),
+    include_str!("page/address.js"),
+    include_str!("page/page.js"),
+);
+const STYLE: &str = include_str!("page/page.css");
 
 /// Nothing is loaded and nothing is sent: a browser refuses both by this policy.
 const POLICY: &str =

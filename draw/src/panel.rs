@@ -76,6 +76,10 @@ fn lines(layout: &Layout, dims: Range<usize>) -> Result<Lines> {
         let given = format!("{count} rows or columns");
         return Err(tilewright::Error::value("picture", given, format!("at most {MAX_LINES}")));
     }
+    // Where there are no elements there is no index to follow.
+    if shape.contains(&0) {
+        return Ok(Lines::plain(count));
+    }
     let axes = layout.cells();
     let mut own: Vec<usize> =
         (0..axes.len()).filter(|&a| axes[a].dims.iter().any(|d| dims.contains(d))).collect();

@@ -141,11 +141,13 @@ impl Picture {
 
     /// The places of a cell, one in each copy that is drawn; none where it is padding.
     pub fn places(&self, cell: usize) -> Vec<Place> {
-        let at = |copy: usize| Place {
-            bit: self.bits[copy][cell],
-            shared: self.shared.get(copy).map(|s| s[cell]).filter(|&s| s != NOWHERE),
+        let at = |copy: usize| {
+            // A tensor without elements has no cells.
+            let bit = *self.bits[copy].get(cell)?;
+            let shared = self.shared.get(copy).map(|s| s[cell]).filter(|&s| s != NOWHERE);
+            (bit != NOWHERE).then_some(Place { bit, shared })
         };
-        (0..self.bits.len()).map(at).filter(|place| place.bit != NOWHERE).collect()
+        (0..self.bits.len()).filter_map(at).collect()
     }
 
     /// The first bit of each cell of one copy, where it has a place.

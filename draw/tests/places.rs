@@ -1,5 +1,6 @@
 //! What a picture says of each cell and each byte is what the layout says of it.
 
+#[allow(dead_code)]
 mod layouts;
 
 use layouts::{Case, GALLERY};
@@ -191,6 +192,25 @@ fn every_printer_shows_every_layout() {
             assert!(text.is_ascii() && !text.contains('\x1b'), "{}", case.name);
             assert!(terminal(picture, true).contains("\x1b["), "{}", case.name);
         });
+    }
+}
+
+#[test]
+fn tensors_without_elements_have_pictures() {
+    for (shape, to) in [
+        (&[0, 3][..], "ttnn(dtype=bfloat16, layout=TILE)"),
+        (&[3, 0], "memref<3x0xf32>"),
+        (&[0], "SpyreTensorLayout((0,), torch.float16)"),
+        (&[], "memref<f32>"),
+    ] {
+        let (tensor, place) = (Tensor::new(shape, DType::F32), Placement::default());
+        let to: Descriptor = to.parse().unwrap();
+        let layout = to.layout(&tensor, &place).unwrap();
+        let hardware = Hardware::new(&layout, &to, &place, &tensor).unwrap();
+        let picture = Picture::new(&hardware, Limits::default()).unwrap();
+        assert!(svg(&picture).ends_with("</svg>\n"), "{to}");
+        assert!(terminal(&picture, false).contains("memory"), "{to}");
+        assert!(html(&[picture], None, None).ends_with("</html>\n"), "{to}");
     }
 }
 

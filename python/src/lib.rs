@@ -8,6 +8,7 @@ mod element;
 mod error;
 mod layout;
 mod memory;
+mod picture;
 mod plan;
 mod stage;
 mod tensorbin;

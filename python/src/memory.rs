@@ -300,7 +300,7 @@ impl<'py> Claim<'py> {
         let format = format.map_or("B", |f| f.to_str().unwrap_or_default());
         let size = usize::try_from(view.itemsize).unwrap_or(0);
         let element = named.or_else(|| Element::from_format(format, size)).filter(|e| e.size() == size);
-        let element = element.ok_or_else(|| value("element type", format!("`{format}`"), NUMBERS))?;
+        let element = element.ok_or_else(|| value("element type", format!("`{format}`"), needed(format)))?;
         let list = |at: *mut ffi::Py_ssize_t| -> Option<Vec<i64>> {
             if at.is_null() || rank == 0 {
                 return (rank == 0).then(Vec::new);
@@ -333,7 +333,8 @@ impl<'py> Claim<'py> {
         let unnamed = !typestr.contains('V') || matches!(name.as_str(), "" | "void");
         let element = Element::from_name(&name)
             .or_else(|| if unnamed { Element::from_typestr(&typestr) } else { None });
-        let element = element.ok_or_else(|| value("element type", format!("`{typestr}` {name}"), NUMBERS))?;
+        let element =
+            element.ok_or_else(|| value("element type", format!("`{typestr}` {name}"), needed(&typestr)))?;
         let strides = match interface.get_item("strides")? {
             Some(strides) if !strides.is_none() => Some(strides.extract()?),
             _ => None,
@@ -472,6 +473,16 @@ pub(crate) fn row_major(shape: &[u64], step: i64) -> Vec<i64> {
 
 /// The element types that can be read.
 const NUMBERS: &str = "bool, or integers or floats of 8 to 64 bits in little-endian order";
+
+/// What is needed instead of an element type: of numbers in big-endian order, the copy that has the other.
+fn needed(format: &str) -> String {
+    match format.starts_with(['>', '!']) {
+        true => {
+            format!("{NUMBERS}; of a numpy array x, `x.astype(x.dtype.newbyteorder('<'))` is such a copy")
+        }
+        false => NUMBERS.to_owned(),
+    }
+}
 
 /// A view that an exporter of the buffer protocol gave us.
 struct Buffer(Box<ffi::Py_buffer>);

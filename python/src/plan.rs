@@ -15,10 +15,12 @@ use tilewright::family::{Family, Placement, Tensor};
 use tilewright::layout::Owner;
 use tilewright::plan::{Decoding, Rounding, Sen169};
 use tilewright::{DType, Format, Options};
+use tilewright_draw::Hardware;
 
 use crate::error::{exception, value};
 use crate::layout::read;
 use crate::memory::{Memory, row_major};
+use crate::picture::{Page, picture};
 use crate::threads::Threads;
 
 /// The most sets of strides that a plan remembers.
@@ -44,6 +46,9 @@ pub(crate) struct Plan {
     from_host: bool,
     destination: tilewright::Layout,
     to: Descriptor,
+    /// What the destination was placed by; none where the mesh and the device belong to the source.
+    mesh: Option<Mapper>,
+    device: Option<Device>,
     to_host: Option<HostArray>,
     options: Options,
     plan: Arc<tilewright::Plan>,
@@ -157,6 +162,17 @@ impl Plan {
             .map_err(exception)
     }
 
+    /// The destination as a page or an image, of at most so many bytes; none where no picture is as small.
+    fn picture(&self, py: Python<'_>, page: bool, most: Option<usize>) -> PyResult<Option<String>> {
+        let place =
+            Placement { device: self.device.as_ref(), mesh: self.mesh.as_ref(), ..Placement::default() };
+        py.detach(|| {
+            let hardware = Hardware::new(&self.destination, &self.to, &place, &self.tensor)?;
+            picture(&hardware, if page { Page::Html(Some(&self.plan)) } else { Page::Svg }, most)
+        })
+        .map_err(exception)
+    }
+
     /// Facts about the destination and the plan by their names in the command line's JSON.
     #[getter]
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -254,7 +270,8 @@ impl Plan {
         let to_host = host_array(&to, mesh.is_some() && !back, &destination);
         let view = || View { strides: row_major(&tensor.shape, 1), offset: 0, plan: plan.clone() };
         let views = Mutex::new(is_dense.then(view).into_iter().collect());
-        Ok(Plan { tensor, from_host, destination, to, to_host, options, plan, views })
+        let (mesh, device) = if back { (None, None) } else { (mesh, device) };
+        Ok(Plan { tensor, from_host, destination, to, mesh, device, to_host, options, plan, views })
     }
 
     /// Calls `body` with the plan for `x`, its bytes and those of `out`.

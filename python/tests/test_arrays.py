@@ -109,7 +109,9 @@ def test_bits_of_types_that_numpy_lacks():
 
 
 REFUSED = [
-    (lambda: numbers(4, dtype=">f4"), "little-endian"),
+    (lambda: numbers(4, dtype=">f4"), "given `>f4`.*little-endian.*newbyteorder"),
+    (lambda: Interface(numbers(4, dtype=">f4")), "given `>f4`.*newbyteorder"),
+    (lambda: numbers(4, dtype=">c8"), "newbyteorder"),
     (lambda: numbers(4, dtype="c8"), "little-endian"),
     (lambda: numbers(4).astype("O"), "element type"),
     (lambda: np.array(["a", "b"]), "element type"),

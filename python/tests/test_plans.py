@@ -1,10 +1,14 @@
 """Plans: chunks, threads, questions, and the command line."""
 
+import base64
+import copy
 import os
+import pickle
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -243,3 +247,59 @@ def test_shape_and_dtype_are_what_a_text_says():
     ]:
         with pytest.raises(tilewright.Error, match=match):
             tilewright.compile(source, to, **options)
+
+
+def test_plans_and_layouts_travel_as_their_texts():
+    """To other processes, and as copies."""
+    x = np.arange(40 * 50, dtype="f4").reshape(40, 50)
+    tiles = "ttnn(dtype=bfloat8_b, layout=TILE)"
+    plans = [
+        tilewright.compile(x, tiles, pad_value=-0.0, rounding="truncate"),
+        tilewright.compile(tiles, None, shape=(40, 50), dtype="f32", compat_unpack=True),
+        tilewright.compile(x, tiles, mesh="ShardTensorToMesh(mesh_shape=(1, 2), dim=0)"),
+    ]
+    for plan in plans:
+        source = x if plan.source_bytes == x.nbytes else np.arange(plan.source_bytes, dtype="u1") % 120
+        for again in (pickle.loads(pickle.dumps(plan)), copy.deepcopy(plan)):
+            assert again.info == plan.info
+            np.testing.assert_array_equal(again(source), plan(source))
+    # Another process has nothing but what was sent.
+    code = "import pickle, sys; print(pickle.load(sys.stdin.buffer).info['to'])"
+    ran = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(plans[0]), capture_output=True, check=True)
+    assert ran.stdout.decode().strip() == plans[0].info["to"]
+    for text in ("memref<2x3xf32>", tiles, "SpyreTensorLayout((5, 100, 150), torch.float16, [1, 0, 2])"):
+        layout = tilewright.Layout(text)
+        assert pickle.loads(pickle.dumps(layout)) == layout == copy.copy(layout)
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3), (53, 63), (2, 3, 64, 128), (4096, 4096), (20000, 30011)])
+def test_a_notebook_shows_pictures_of_bounded_size(shape):
+    plan = tilewright.compile(None, "ttnn(dtype=bfloat16, layout=TILE)", shape=shape, dtype="f32")
+    html = plan._repr_html_()
+    assert len(html) < 140_000
+    assert html.startswith(("<img ", "<code>")) and "<script" not in html
+    if 0 not in shape and len(shape) > 1:
+        image = base64.b64decode(html.partition("base64,")[2].rpartition('"')[0]).decode()
+        assert image.startswith("<svg") and "ttnn(dtype=bfloat16" in image
+
+
+def test_a_layout_shows_its_picture_where_it_says_its_tensor():
+    assert tilewright.Layout("memref<20x30xf32>")._repr_html_().startswith("<img ")
+    assert tilewright.Layout("ttnn(dtype=bfloat16, layout=TILE)")._repr_html_().startswith("<code>ttnn(")
+    # Elements at one place, and rows that no memory has room for.
+    for text in ("memref<2x3xf32, strided<[0, 1]>>", f"memref<{2**40}x{2**20}xf32>"):
+        html = tilewright.Layout(text)._repr_html_()
+        assert html.startswith("<code>memref&lt;"), html
+
+
+def test_layouts_are_drawn_into_files(tmp_path):
+    plan = tilewright.compile("memref<40x50xf32>", "ttnn(dtype=bfloat8_b, layout=TILE)")
+    image, page = tmp_path / "a.svg", str(tmp_path / "a.html")
+    tilewright.draw(plan, image)
+    tilewright.draw("ttnn(dtype=bfloat16, layout=TILE)", page, (40, 50), np.float32, mesh="ReplicateTensorToMesh(mesh_shape=(1, 2))")
+    assert image.read_text().startswith("<svg") and Path(page).read_text().startswith("<!doctype html>")
+    for wrong in ({"path": "a.png"}, {"shape": (40, 50)}, {"dtype": "f32"}, {"mesh": "x"}):
+        with pytest.raises(tilewright.Error):
+            tilewright.draw(plan, **{"path": image, **wrong})
+    with pytest.raises(tilewright.Error, match="shape"):
+        tilewright.draw("ttnn(dtype=bfloat16, layout=TILE)", image)

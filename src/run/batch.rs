@@ -100,7 +100,7 @@ fn tasks<'i, 'a>(mut items: &'i mut [Item<'a>], threads: usize) -> Vec<Task<'i, 
     let small = |item: &Item<'_>| if item.is_large() { 0 } else { item.destination.len() };
     let Some(tuning) = items.first().map(|item| *item.plan.tuning()) else { return Vec::new() };
     let bytes: usize = items.iter().map(small).fold(0, usize::saturating_add);
-    let wanted = threads.saturating_mul(tuning.tasks_per_thread).min(MAX_TASKS / 2).max(1);
+    let wanted = threads.saturating_mul(tuning.tasks_per_thread).clamp(1, MAX_TASKS / 2);
     let near = (bytes / wanted).max(tuning.task);
     let (mut tasks, mut begin) = (Vec::new(), 0);
     while !items.is_empty() {

@@ -77,6 +77,31 @@ pub(crate) const GALLERY: &[Case] = &[
     },
 ];
 
+/// Pictures of other pages.
+pub(crate) const PAGES: &[Case] = &[case(
+    "walk",
+    &[1, 256],
+    DType::F32,
+    "tensor<1x256xf32, #ttnn.ttnn_layout<(d0, d1) -> (d0, d1), <1x8>, memref<1x1x!ttcore.tile<32x32, f32>, #ttnn.buffer_type<l1>>, <block_sharded>>>",
+)];
+
+/// The pictures of the tour, `docs/tour.md`: one tensor in five layouts.
+pub(crate) const TOUR: &[Case] = &[
+    case("tour-host", &[48, 80], DType::F32, "memref<48x80xf32>"),
+    case("tour-tiles", &[48, 80], DType::F32, TILES),
+    case(
+        "tour-cores",
+        &[48, 80],
+        DType::F32,
+        "ttnn(dtype=bfloat8_b, layout=TILE, memory=BLOCK_SHARDED, grid=(2, 3), shard=(32, 32))",
+    ),
+    case("tour-sticks", &[48, 80], DType::F32, "SpyreTensorLayout((48, 80), torch.float16)"),
+    Case {
+        mesh: "ShardTensor2dMesh(mesh_shape=(2, 2), dims=(0, 1))",
+        ..case("tour-mesh", &[48, 80], DType::F32, TILES)
+    },
+];
+
 impl Case {
     /// Calls `look` with the layout and its picture.
     pub(crate) fn with<T>(&self, limits: Limits, look: impl FnOnce(&Layout, &Picture) -> T) -> T {

@@ -15,6 +15,7 @@ from ._convert import (
     Owner,
     Place,
     Plan,
+    PlanInfo,
     compile,
     convert,
     explain,
@@ -26,6 +27,7 @@ from ._convert import (
     unstickify,
     untilize,
 )
+from ._picture import draw
 from ._stage import Stager, StageReport
 from ._tensorbin import load_tensorbin, save_tensorbin
 from ._tilewright import Error, Layout, __version__
@@ -39,12 +41,14 @@ __all__ = [
     "PackedFile",
     "Place",
     "Plan",
+    "PlanInfo",
     "StageReport",
     "Stager",
     "Stream",
     "__version__",
     "compile",
     "convert",
+    "draw",
     "explain",
     "load_tensorbin",
     "locate",

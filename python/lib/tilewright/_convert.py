@@ -2,14 +2,24 @@
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar, cast
 
 import numpy as np
+import numpy.typing as npt
 
+from ._html import MOST, shown
 from ._like import layout_of
 from ._names import is_element, long_name, name_of, numpy_dtype, short_name
 from ._tilewright import Error, Layout, describe
 from ._tilewright import Plan as _Plan
+
+# Memory of the caller's, which is filled and handed back; without any, a new numpy array.
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as DefaultTypeVar
+
+    Out = DefaultTypeVar("Out", default=npt.NDArray[Any])
+else:
+    Out = TypeVar("Out")
 
 
 class Place(NamedTuple):
@@ -28,17 +38,41 @@ class Owner(NamedTuple):
     elements: list[list[int]]
 
 
+class PlanInfo(TypedDict):
+    """Facts about a plan and the layout that it fills, by the names of the command line's JSON."""
+
+    to: str
+    logical_shape: list[int]
+    dtype: str
+    physical_shape: list[int]
+    grid: list[int]
+    shard_shape: list[int]
+    tile: list[int] | None
+    device_size: list[int] | None
+    stride_map: list[int] | None
+    buffers: int
+    buffer_bytes: int
+    total_bytes: int
+    padding_elements: int
+    nests: list[str]
+    isa: str
+
+
 class Plan:
-    """A conversion compiled once, for tensors of one shape and type; `compile` makes it. Any thread may call it."""
+    """A conversion compiled once, for tensors of one shape and type; `compile` makes it. Any thread may call it.
 
-    __slots__ = ("_array", "_plan", "_room")
+    Plans can be pickled and copied: what is kept are the arguments, from which the other side compiles again.
+    """
 
-    def __init__(self, plan: _Plan) -> None:
+    __slots__ = ("_array", "_key", "_plan", "_room")
+
+    def __init__(self, plan: _Plan, key: tuple[Any, ...]) -> None:
         self._plan = plan
+        self._key = key
         self._room = (plan.buffers, plan.buffer_bytes)
         self._array = plan.host_array and View(*plan.host_array)
 
-    def __call__(self, x: Any, out: Any = None, threads: int | None = None) -> Any:
+    def __call__(self, x: Any, out: Out | None = None, threads: int | None = None) -> Out:
         """Converts `x` on `threads` threads (default: one for each processor; small tensors need none).
 
         `x` is the tensor with whatever strides, or the source's buffers as dense bytes. The interpreter is free for other
@@ -49,7 +83,7 @@ class Plan:
             return out
         room = np.empty(self._room, np.uint8)
         self._plan.run(x, room, threads)
-        return self._array.of(room) if self._array else room
+        return cast(Out, self._array.of(room) if self._array else room)
 
     def chunks(self, size: int = 32 << 20) -> Iterator[range]:
         """Ranges of the destination's bytes, of about `size` each, that `chunk` can produce alone."""
@@ -58,19 +92,18 @@ class Plan:
         for begin in range(0, total, step):
             yield range(begin, min(begin + step, total))
 
-    def chunk(self, x: Any, part: range, out: Any = None) -> Any:
+    def chunk(self, x: Any, part: range, out: Out | None = None) -> Out:
         """Produces one of the `chunks` alone, on the caller's thread."""
         total = self.destination_bytes
         if part.step != 1 or not 0 <= part.start <= part.stop <= total:
             raise Error(f"chunk: given {part}, needed a range with step 1 inside of {range(total)}")
-        if out is None:
-            out = np.empty(len(part), np.uint8)
-        self._plan.run_chunk(x, out, part.start, part.stop)
-        return out
+        room = np.empty(len(part), np.uint8) if out is None else out
+        self._plan.run_chunk(x, room, part.start, part.stop)
+        return cast(Out, room)
 
     def explain(self) -> str:
         """What the destination looks like, and how it is filled."""
-        info = self.info
+        info: dict[str, Any] = {**self.info}
         nests = info.pop("nests")
         rows = {name: value for name, value in info.items() if value not in (None, [])}
         lines = [f"{name.replace('_', ' '):<18}{value}" for name, value in rows.items()]
@@ -90,9 +123,9 @@ class Plan:
         return self._plan.dci()
 
     @property
-    def info(self) -> dict[str, Any]:
+    def info(self) -> PlanInfo:
         """The facts that `explain` shows, by name."""
-        return dict(self._plan.info)
+        return self._plan.info
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -133,6 +166,12 @@ class Plan:
         shape = "x".join(map(str, self.shape))
         return f"<Plan: {shape} {self.dtype} to {self._plan.info['to']}>"
 
+    def _repr_html_(self) -> str:
+        return shown(repr(self), self._plan.picture(False, MOST))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return compiled, self._key
+
 
 class View:
     """How bytes are seen as a host array."""
@@ -171,7 +210,8 @@ def compiled(
     pad = None if pad_value is None else float.fromhex(pad_value)
     decoding = compat_unpack if isinstance(compat_unpack, str) else "host" if compat_unpack else "exact"
     choices = (rounding, search, codec, decoding, saturate)
-    return Plan(_Plan(shape, dtype, source, to, mesh, device, pad, *choices))
+    key = (shape, dtype, source, to, mesh, device, pad_value, rounding, search, codec, compat_unpack, saturate)
+    return Plan(_Plan(shape, dtype, source, to, mesh, device, pad, *choices), key)
 
 
 def exact(pad_value: float | None) -> str | None:
@@ -253,9 +293,9 @@ def convert(
     codec: str = "nearest",
     compat_unpack: bool | str = False,
     saturate: bool = False,
-    out: Any = None,
+    out: Out | None = None,
     threads: int | None = None,
-) -> Any:
+) -> Out:
     """Converts an array to a layout; plans are kept and used again. Arguments are as those of `compile`.
 
     `source_dtype` is the element type of arrays that only carry its bits, such as uint16 for bf16.
@@ -307,9 +347,9 @@ def tilize(
     rounding: str = "host",
     search: bool = False,
     source_dtype: Any = None,
-    out: Any = None,
+    out: Out | None = None,
     threads: int | None = None,
-) -> Any:
+) -> Out:
     """TTNN's tiles of an array, as bytes of one buffer: bit for bit those of `ttnn.from_torch(x, dtype, TILE_LAYOUT)`.
 
     One thing differs: ttnn rounds float16 to bfloat16 before it packs block floats, and this does not. For its bytes, hand
@@ -330,9 +370,9 @@ def untilize(
     to: Any = None,
     tile: Sequence[int] = (32, 32),
     transpose_tile: bool = False,
-    out: Any = None,
+    out: Out | None = None,
     threads: int | None = None,
-) -> Any:
+) -> Out:
     """The tensor of `shape` whose TTNN tiles of type `dtype` are the bytes `x`.
 
     `to` is the result's element type; default: `dtype`, or float32 where that is a block float.
@@ -357,9 +397,9 @@ def stickify(
     *,
     codec: str = "nearest",
     source_dtype: Any = None,
-    out: Any = None,
+    out: Out | None = None,
     threads: int | None = None,
-) -> Any:
+) -> Out:
     """An array in sticks of 128 bytes, as torch-spyre's default layout has it, as bytes of one buffer.
 
     float16 becomes SEN169_FP16. `dim_order` is as in `SpyreTensorLayout(size, dtype, dim_order)`: the last dimension lies
@@ -377,9 +417,9 @@ def unstickify(
     dim_order: Sequence[int] | None = None,
     *,
     codec: str = "nearest",
-    out: Any = None,
+    out: Out | None = None,
     threads: int | None = None,
-) -> Any:
+) -> Out:
     """The tensor of `shape` and type `dtype` whose sticks are the bytes `x`."""
     size, name = tuple(shape), short_name(dtype)
     source = _sticks(size, name, None if dim_order is None else tuple(dim_order))
@@ -395,9 +435,9 @@ def shard(
     pad_value: float | None = None,
     rounding: str = "host",
     source_dtype: Any = None,
-    out: Any = None,
+    out: Out | None = None,
     threads: int | None = None,
-) -> Any:
+) -> Out:
     """What each device of a mesh gets of an array, in the order of the mesh.
 
     `mapper` is a text such as `ShardTensor2dMesh(mesh_shape=(2, 4), dims=(None, 0))`, `to` the layout on a device. Without
@@ -414,8 +454,8 @@ def unshard(
     dtype: Any,
     source: Layout | str,
     *,
-    out: Any = None,
+    out: Out | None = None,
     threads: int | None = None,
-) -> Any:
+) -> Out:
     """The tensor of `shape` and type `dtype` of which devices hold the bytes `x`, each in the layout `source`."""
     return compiled(tuple(shape), short_name(dtype), text(source), None, mapper)(x, out, threads)

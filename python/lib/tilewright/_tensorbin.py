@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from ._convert import compiled, described, exact
 from ._names import short_name
@@ -12,6 +13,19 @@ from ._tilewright import Error, Layout
 from ._tilewright import TensorBin as _TensorBin
 
 
+@overload
+def load_tensorbin(
+    path: str | PathLike[str],
+    *,
+    device: Sequence[int] | None = None,
+    per_device: Literal[False] = False,
+    dtype: Any = None,
+    threads: int | None = None,
+) -> npt.NDArray[Any]: ...
+@overload
+def load_tensorbin(
+    path: str | PathLike[str], *, per_device: Literal[True], dtype: Any = None, threads: int | None = None
+) -> dict[tuple[int, ...], npt.NDArray[Any]]: ...
 def load_tensorbin(
     path: str | PathLike[str],
     *,
@@ -35,7 +49,9 @@ def load_tensorbin(
     return _loaded(file, device, dtype, threads)
 
 
-def _loaded(file: _TensorBin, device: Sequence[int] | None, dtype: Any, threads: int | None) -> Any:
+def _loaded(
+    file: _TensorBin, device: Sequence[int] | None, dtype: Any, threads: int | None
+) -> npt.NDArray[Any]:
     shape, own, stored, mapper = file.stored(device)
     room = np.empty(file.size(device), np.uint8)
     file.read(device, room)

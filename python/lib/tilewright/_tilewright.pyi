@@ -2,6 +2,8 @@ from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, TypedDict, final, type_check_only
 
+from ._convert import PlanInfo
+
 __all__ = [
     "Error",
     "Layout",
@@ -28,25 +30,8 @@ class Layout:
     """A layout text, read and checked; `str` gives a text that reads the same."""
 
     def __new__(cls, text: str) -> Layout: ...
+    def _repr_html_(self) -> str: ...
     def __hash__(self) -> int: ...
-
-@type_check_only
-class Info(TypedDict):
-    to: str
-    logical_shape: list[int]
-    dtype: str
-    physical_shape: list[int]
-    grid: list[int]
-    shard_shape: list[int]
-    tile: list[int] | None
-    device_size: list[int] | None
-    stride_map: list[int] | None
-    buffers: int
-    buffer_bytes: int
-    total_bytes: int
-    padding_elements: int
-    nests: list[str]
-    isa: str
 
 @final
 class Plan:
@@ -67,11 +52,12 @@ class Plan:
     ) -> Plan: ...
     def run(self, x: Any, out: Any, threads: int | None) -> None: ...
     def run_chunk(self, x: Any, out: Any, begin: int, end: int) -> None: ...
+    def picture(self, page: bool, most: int | None) -> str | None: ...
     def dci(self) -> str: ...
     def locate(self, index: Sequence[int]) -> list[tuple[int, int, int, int | None]]: ...
     def owner(self, buffer: int, byte: int) -> tuple[str, list[list[int]]]: ...
     @property
-    def info(self) -> Info: ...
+    def info(self) -> PlanInfo: ...
     @property
     def shape(self) -> list[int]: ...
     @property
