@@ -9,17 +9,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-<<<<<<< HEAD
-use blake3::Hasher;
-use blake3::hazmat::{
-    ChainingValue, HasherExt, Mode, left_subtree_len, merge_subtrees_non_root, merge_subtrees_root,
-};
-=======
 use blake3::hazmat::{
     ChainingValue, HasherExt, Mode, left_subtree_len, merge_subtrees_non_root, merge_subtrees_root,
 };
 use blake3::{Hash, Hasher};
->>>>>>> main
 use tilewright::Result;
 
 /// Bytes of a block, a power of two: a tensor of a gigabyte has half a megabyte of hashes of blocks.
@@ -226,16 +219,8 @@ mod tests {
                     Ok(())
                 };
                 assert_eq!(hash.finish(read).unwrap(), blake3_of(&all), "{n} bytes in parts of {step}");
-<<<<<<< HEAD
-                // At most three blocks are open at a time where parts are large.
-                assert!(
-                    n <= BLOCK || step < 64 << 10 || again == 0,
-                    "{again} of {n} bytes again, parts of {step}"
-                );
-=======
                 // Few blocks are open at a time where parts are large.
                 assert!(step < 64 << 10 || again == 0, "{again} of {n} bytes again, parts of {step}");
->>>>>>> main
             }
         }
     }

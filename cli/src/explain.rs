@@ -4,11 +4,8 @@ use kernels::Isa;
 use serde_json::json;
 use tilewright::family::Descriptor;
 use tilewright::family::loops::Dci;
-<<<<<<< HEAD
 use tilewright::tuning::in_force;
-=======
 use tilewright_benches::Roof;
->>>>>>> main
 use tilewright_draw::shown;
 use tilewright_files::Order;
 
@@ -34,11 +31,7 @@ pub(crate) fn run(args: &ExplainArgs, isa: Isa) -> Result<()> {
     let job = Job::prepare(texts, &choices)?;
     print(&match (args.dci, args.json) {
         (true, _) => format!("{}\n", Dci::from_layout(&job.layout, &job.texts.host()?)?),
-<<<<<<< HEAD
-        (_, true) => json(&job, isa, &in_force()?.origin().to_string()),
-=======
         (_, true) => json(&job, isa)?,
->>>>>>> main
         _ => text(&job, isa)?,
     })?;
     if args.picture { draw::on_terminal(&job) } else { Ok(()) }
@@ -51,11 +44,7 @@ fn waste(job: &Job) -> f64 {
     100.0 * padding / (elements + padding).max(1.0)
 }
 
-<<<<<<< HEAD
-fn json(job: &Job, isa: Isa, profile: &str) -> String {
-=======
 fn json(job: &Job, isa: Isa) -> Result<String> {
->>>>>>> main
     let (layout, geometry, texts) = (&job.layout, job.layout.geometry(), &job.texts);
     let read = job.plan.source_window(0..job.plan.destination_bytes())?.len();
     let mut object = json!({
@@ -75,7 +64,7 @@ fn json(job: &Job, isa: Isa) -> Result<String> {
         "bytes_read": read,
         "bytes_written": layout.total_bytes(),
         "isa": isa.name(),
-        "profile": profile,
+        "profile": in_force()?.origin().to_string(),
     });
     if let Some(mesh) = &texts.mesh {
         object["mesh_shape"] = json!(mesh.mesh_shape());
@@ -196,11 +185,8 @@ fn result(job: &Job, isa: Isa, nests: &[String]) -> Result<Vec<Row>> {
         ("reads", format!("{read} bytes"), format!("of {} of the source", job.plan.source_bytes())),
         ("writes", format!("{} bytes", layout.total_bytes()), stores.to_owned()),
         ("kernels", format!("level {}", isa.name()), kernels.join(", ")),
-<<<<<<< HEAD
         ("scheduled by", in_force()?.origin().to_string(), no()),
-=======
         time(read, job.plan.destination_bytes())?,
->>>>>>> main
     ])
 }
 
