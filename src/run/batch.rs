@@ -240,7 +240,7 @@ mod tests {
         let plan = request.with_options(Options::default()).compile().unwrap();
         let mut wrong = vec![0; plan.source_bytes()];
         wrong[4..8].copy_from_slice(&300_i32.to_le_bytes());
-        let right = vec![1, 0, 0, 0].repeat(40_000);
+        let right = [1, 0, 0, 0].repeat(40_000);
         for threads in [1, 3] {
             let mut outs = vec![vec![7; 40_000]; 40];
             let source = |i: usize| if [17, 31].contains(&i) { &wrong } else { &right };
