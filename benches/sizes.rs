@@ -4,7 +4,7 @@ mod common;
 
 use common::{beside_memcpy, settings};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use tilewright::run::{Inline, Pool};
+use tilewright::run::{Executor, Inline, Item, Pool, execute_batch};
 use tilewright::{DType, PlanCache, Request};
 use tilewright_benches::{Case, Memory, numbers};
 
@@ -62,9 +62,33 @@ fn small(c: &mut Criterion) {
     group.finish();
 }
 
+/// Thousands of tiles in one call, on one thread and on all; the time is that of all of them.
+fn batch(c: &mut Criterion) {
+    const TILES: usize = 4096;
+    let mut group = c.benchmark_group("4096 of 32x32 bf16 to a tile each");
+    let tile = "ttnn(dtype=bfloat16, layout=TILE)";
+    let plan = Request::new(&[32, 32], DType::Bf16, "memref<32x32xbf16>", tile).compile().unwrap();
+    let bytes = plan.source_bytes();
+    let mut source = vec![0; bytes * TILES];
+    numbers(&mut source);
+    let mut tiles = vec![0; plan.destination_bytes() * TILES];
+    group.throughput(Throughput::Elements(TILES as u64));
+    let pool = Pool::new(0).unwrap();
+    for executor in [&Inline as &dyn Executor, &pool] {
+        let sources = source.chunks_exact(bytes);
+        let mut items: Vec<Item<'_>> = sources
+            .zip(tiles.chunks_exact_mut(plan.destination_bytes()))
+            .map(|(source, destination)| Item { plan: &plan, source, destination })
+            .collect();
+        let name = format!("{} threads", executor.threads());
+        group.bench_function(name, |b| b.iter(|| execute_batch(executor, &mut items).unwrap()));
+    }
+    group.finish();
+}
+
 criterion_group! {
     name = benches;
     config = settings::short();
-    targets = sizes, threads, small
+    targets = sizes, threads, small, batch
 }
 criterion_main!(benches);

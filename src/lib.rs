@@ -51,6 +51,7 @@ pub mod plan;
 pub mod run;
 pub mod stage;
 pub mod text;
+pub mod tune;
 pub mod tuning;
 
 pub use cache::{Endpoint, PlanCache, Request};

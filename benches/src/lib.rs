@@ -11,7 +11,7 @@ use tilewright::family::{Placement, Tensor};
 use tilewright::run::{AlignedBuffer, Executor, reference};
 use tilewright::{DType, Error, Layout, Options, Plan, Result};
 
-pub use roof::Roof;
+pub use roof::{Roof, Shortest};
 
 /// One conversion of a tensor of two or three dimensions.
 #[derive(Debug)]

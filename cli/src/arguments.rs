@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Diff(DiffArgs),
     /// Measure conversions against memcpy on this machine
     Bench(BenchArgs),
+    /// Measure which numbers of the scheduler suit this machine, and keep them
+    Tune(TuneArgs),
     /// Print what a shell needs to complete arguments
     Completions(CompletionsArgs),
     /// Write manual pages, one for each command
@@ -203,6 +205,20 @@ pub(crate) struct BenchArgs {
     /// Print an object for programs
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct TuneArgs {
+    /// Where the profile goes, a file that TILEWRIGHT_PROFILE can name [default: the user's configuration folder, where every
+    /// later run finds it]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "dry_run")]
+    pub(crate) out: Option<PathBuf>,
+    /// How long to measure, at most; what there is no time for stays as it is
+    #[arg(long, value_name = "S", default_value = "25", value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub(crate) seconds: u64,
+    /// Print what was found, and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Args)]

@@ -4,13 +4,14 @@ use std::time::{Duration, Instant};
 
 use kernels::Isa;
 use serde_json::json;
-use tilewright::run::{Executor, Inline, Pool};
+use tilewright::run::{AlignedBuffer, Executor, Inline, Pool};
+use tilewright::tuning::in_force;
 
 use super::arguments::{BenchArgs, beginning};
 use super::failure::{Failure, Result};
 use super::streams::print;
 use tilewright_benches::pairs::{self, Measured};
-use tilewright_benches::{Job, Memory, cases};
+use tilewright_benches::{Job, Memory, Roof, Shortest, cases};
 
 /// Each figure is the best of as many repetitions as this allows, and of three at least.
 const BUDGET: Duration = Duration::from_millis(350);
@@ -24,6 +25,8 @@ struct Row {
     bytes: usize,
     ours: Duration,
     memcpy: Duration,
+    /// The fastest plain movement of what is read and written.
+    roof: Duration,
 }
 
 impl Row {
@@ -33,6 +36,10 @@ impl Row {
 
     fn ratio(&self) -> f64 {
         self.memcpy.as_secs_f64() / self.ours.as_secs_f64()
+    }
+
+    fn ratio_to_roof(&self) -> f64 {
+        self.roof.as_secs_f64() / self.ours.as_secs_f64()
     }
 }
 
@@ -66,9 +73,12 @@ fn run_pairs(arguments: &BenchArgs, isa: Isa) -> Result<()> {
                     "g_elements_per_s": r.rate(), "ratio_to_roof": r.ratio_to_roof()})
             })
             .collect();
-        return print(&format!("{:#}\n", json!({"cpu": cpu(), "isa": isa.name(), "size": n, "pairs": rows})));
+        return print(&format!(
+            "{:#}\n",
+            json!({"cpu": cpu(), "isa": isa.name(), "profile": profile()?, "size": n, "pairs": rows})
+        ));
     }
-    print(&format!("cpu: {}\nlevel: {}, one thread, {n} x {n} elements\n", cpu(), isa.name()))?;
+    print(&format!("{}level: {}, one thread, {n} x {n} elements\n", head()?, isa.name()))?;
     print(&format!("{:<34} {:>14} {:>8} {:>14}\n", "pair", "G elements/s", "ms", "ratio to roof"))?;
     for r in &rows {
         let pair = format!("{} -> {}", r.from, r.to);
@@ -90,10 +100,19 @@ fn run_cases(arguments: &BenchArgs, isa: Isa) -> Result<()> {
     let pool = Pool::new(cores)?;
     let mut rows = Vec::new();
     if !arguments.json {
-        print(&format!("cpu: {}\nlevel: {}, threads: 1 and {cores}\n", cpu(), isa.name()))?;
+        print(&format!("{}level: {}, threads: 1 and {cores}\n", head()?, isa.name()))?;
+    }
+    let streams = streams(&pool)?;
+    if !arguments.json {
+        for s in &streams {
+            let Stream { size, threads, read, written } = s;
+            print(&format!(
+                "{size:<4} {threads} threads: {read:.1} GB/s read only, {written:.1} GB/s written only\n"
+            ))?;
+        }
         print(&format!(
-            "{:<30} {:>5} {:>7} {:>9} {:>9} {:>6}\n",
-            "case", "size", "threads", "GB/s", "memcpy", "ratio"
+            "{:<30} {:>5} {:>7} {:>9} {:>9} {:>6} {:>9} {:>6}\n",
+            "case", "size", "threads", "GB/s", "memcpy", "ratio", "roof", "ratio"
         ))?;
     }
     let mut memory = Memory::new()?;
@@ -111,12 +130,13 @@ fn run_cases(arguments: &BenchArgs, isa: Isa) -> Result<()> {
             let take = if size == "DRAM" && cores > 1 { 2 } else { 1 };
             for &(threads, executor) in &all[..take] {
                 let batch = if size == "L2" { 64 } else { 1 };
-                let (ours, memcpy) = measure(&job, &mut memory, executor, batch)?;
-                let row = Row { name: case.name, size, threads, bytes: job.bytes, ours, memcpy };
+                let [ours, memcpy, roof] = measure(&job, &mut memory, executor, batch)?;
+                let row = Row { name: case.name, size, threads, bytes: job.bytes, ours, memcpy, roof };
                 if !arguments.json {
-                    let (ours, memcpy, ratio) = (row.rate(row.ours), row.rate(row.memcpy), row.ratio());
+                    let [ours, memcpy, roof] = [row.ours, row.memcpy, row.roof].map(|time| row.rate(time));
+                    let (ratio, to_roof) = (row.ratio(), row.ratio_to_roof());
                     print(&format!(
-                        "{:<30} {:>5} {:>7} {ours:>9.1} {memcpy:>9.1} {ratio:>6.2}\n",
+                        "{:<30} {:>5} {:>7} {ours:>9.1} {memcpy:>9.1} {ratio:>6.2} {roof:>9.1} {to_roof:>6.2}\n",
                         row.name, row.size, row.threads
                     ))?;
                 }
@@ -129,25 +149,65 @@ fn run_cases(arguments: &BenchArgs, isa: Isa) -> Result<()> {
             .iter()
             .map(|r| {
                 json!({"case": r.name, "size": r.size, "threads": r.threads, "bytes": r.bytes,
-                    "gb_per_s": r.rate(r.ours), "memcpy_gb_per_s": r.rate(r.memcpy), "ratio": r.ratio()})
+                    "gb_per_s": r.rate(r.ours), "memcpy_gb_per_s": r.rate(r.memcpy), "ratio": r.ratio(),
+                    "roof_gb_per_s": r.rate(r.roof), "ratio_to_roof": r.ratio_to_roof()})
             })
             .collect();
         print(&format!(
             "{:#}\n",
-            json!({"cpu": cpu(), "isa": isa.name(), "page_bytes": 2 << 20, "rows": rows})
+            json!({"cpu": cpu(), "isa": isa.name(), "profile": profile()?, "cores": cores, "page_bytes": 2 << 20,
+                "streams": streams.iter().map(Stream::json).collect::<Vec<_>>(), "rows": rows})
         ))?;
     }
     Ok(())
 }
 
-/// The best time of the job and of memcpy, in turns of `batch` runs each, so that both see the same machine.
-fn measure(
-    job: &Job,
-    memory: &mut Memory,
-    executor: &dyn Executor,
-    batch: u32,
-) -> Result<(Duration, Duration)> {
-    let (mut ours, mut memcpy) = (Duration::MAX, Duration::MAX);
+/// How fast bytes are only read and only written, in GB/s.
+struct Stream {
+    size: &'static str,
+    threads: usize,
+    read: f64,
+    written: f64,
+}
+
+impl Stream {
+    fn json(&self) -> serde_json::Value {
+        let Stream { size, threads, read, written } = self;
+        json!({"size": size, "threads": threads, "read_gb_per_s": read, "written_gb_per_s": written})
+    }
+}
+
+/// Which side of a conversion binds: streams of bytes that are only read, and that are only written, in memory by one thread
+/// and by all, and in a core's own cache.
+fn streams(pool: &Pool) -> Result<Vec<Stream>> {
+    let mut all = Vec::new();
+    let (mut source, mut destination) = (AlignedBuffer::new(0)?, AlignedBuffer::new(0)?);
+    let sizes: [(&str, usize, u32, &dyn Executor); 3] =
+        [("DRAM", 256 << 20, 1, &Inline), ("DRAM", 256 << 20, 1, pool), ("L2", 256 << 10, 64, &Inline)];
+    for (size, bytes, batch, executor) in sizes {
+        if size == "DRAM" && executor.threads() == 1 && !all.is_empty() {
+            continue;
+        }
+        source.resize(bytes)?;
+        destination.resize(bytes)?;
+        source.fill(1);
+        destination.fill(1);
+        let mut shortest = [Shortest::default(); 2];
+        let ways = [Roof::new(bytes, 0)?, Roof::new(0, bytes)?];
+        for _ in 0..5 {
+            ways[0].turn(executor, &source, &mut destination, batch, &mut shortest[0])?;
+            ways[1].turn(executor, &source, &mut destination, batch, &mut shortest[1])?;
+        }
+        let [read, written] = shortest.map(|s| bytes as f64 / s.total().as_secs_f64() / 1e9);
+        all.push(Stream { size, threads: executor.threads(), read, written });
+    }
+    Ok(all)
+}
+
+/// The best time of the job, of memcpy and of the roof, in turns of `batch` runs each, so that all see the same machine.
+fn measure(job: &Job, memory: &mut Memory, executor: &dyn Executor, batch: u32) -> Result<[Duration; 3]> {
+    let (mut ours, mut memcpy, mut shortest) = (Duration::MAX, Duration::MAX, Shortest::default());
+    let roof = Roof::new(job.plan.source_bytes(), job.plan.destination_bytes())?;
     let begun = Instant::now();
     let mut turns = 0;
     while turns < 3 || begun.elapsed() < 2 * BUDGET {
@@ -161,9 +221,20 @@ fn measure(
             memory.memcpy(executor);
         }
         memcpy = memcpy.min(start.elapsed() / batch);
+        roof.turn(executor, &memory.source, &mut memory.destination, batch, &mut shortest)?;
         turns += 1;
     }
-    Ok((ours, memcpy))
+    Ok([ours, memcpy, shortest.total()])
+}
+
+/// The numbers that plans are scheduled by, by their name.
+fn profile() -> Result<String> {
+    Ok(in_force()?.origin().to_string())
+}
+
+/// What the figures were measured on.
+fn head() -> Result<String> {
+    Ok(format!("cpu: {}\nprofile: {}\n", cpu(), profile()?))
 }
 
 /// What the system calls the processor.

@@ -4,6 +4,7 @@ use kernels::Isa;
 use serde_json::json;
 use tilewright::family::Descriptor;
 use tilewright::family::loops::Dci;
+use tilewright::tuning::in_force;
 use tilewright_benches::Roof;
 use tilewright_draw::shown;
 use tilewright_files::Order;
@@ -63,6 +64,7 @@ fn json(job: &Job, isa: Isa) -> Result<String> {
         "bytes_read": read,
         "bytes_written": layout.total_bytes(),
         "isa": isa.name(),
+        "profile": in_force()?.origin().to_string(),
     });
     if let Some(mesh) = &texts.mesh {
         object["mesh_shape"] = json!(mesh.mesh_shape());
@@ -183,6 +185,7 @@ fn result(job: &Job, isa: Isa, nests: &[String]) -> Result<Vec<Row>> {
         ("reads", format!("{read} bytes"), format!("of {} of the source", job.plan.source_bytes())),
         ("writes", format!("{} bytes", layout.total_bytes()), stores.to_owned()),
         ("kernels", format!("level {}", isa.name()), kernels.join(", ")),
+        ("scheduled by", in_force()?.origin().to_string(), no()),
         time(read, job.plan.destination_bytes())?,
     ])
 }

@@ -11,7 +11,7 @@ use super::failure::Result;
 use super::streams::print;
 
 /// One line for each command that can be run as it is, where the files it names are there.
-const EXAMPLES: [(&str, &str); 14] = [
+const EXAMPLES: [(&str, &str); 15] = [
     ("convert", "tilewright convert w.npy --to 'ttnn(dtype=bfloat8_b, layout=TILE)' --out w.bin --check"),
     ("explain", "tilewright explain --shape 53,63 --dtype f32 --to 'ttnn(dtype=bfloat8_b, layout=TILE)'"),
     (
@@ -33,6 +33,7 @@ const EXAMPLES: [(&str, &str); 14] = [
     ("inspect", "tilewright inspect packed"),
     ("diff", "tilewright diff packed packed"),
     ("bench", "tilewright bench tilize"),
+    ("tune", "tilewright tune --seconds 5 --out my.profile"),
     ("completions", "tilewright completions bash > tilewright.bash"),
     ("man", "tilewright man man1"),
 ];

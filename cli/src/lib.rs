@@ -26,6 +26,7 @@ mod scan;
 mod streams;
 mod tensorbin;
 mod transfer;
+mod tune;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -84,6 +85,7 @@ fn run(cli: &Cli) -> Result<()> {
         Some(Command::Inspect(arguments)) => checkpoint::inspect(arguments),
         Some(Command::Diff(arguments)) => checkpoint::diff(arguments),
         Some(Command::Bench(arguments)) => bench::run(arguments, isa),
+        Some(Command::Tune(arguments)) => tune::run(arguments),
         Some(Command::Completions(arguments)) => help::completions(arguments.shell),
         Some(Command::Man(arguments)) => help::manual(&arguments.directory),
         None => Err(Failure::usage("command", "none", "one of those that `tilewright --help` lists")),

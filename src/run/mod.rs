@@ -1,6 +1,7 @@
 //! Running plans: fast and in parallel, element by element with every access checked, or without a plan.
 
 mod assembly;
+mod batch;
 #[cfg(feature = "huge-pages")]
 mod buffer;
 mod clip;
@@ -17,6 +18,7 @@ mod task;
 mod threads;
 mod zeroed;
 
+pub use batch::{Item, ItemError, execute_batch};
 #[cfg(feature = "huge-pages")]
 pub use buffer::AlignedBuffer;
 pub use interpret::{Interpreted, interpret};

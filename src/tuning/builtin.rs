@@ -39,9 +39,9 @@ pub const ZEN4: Tuning = Tuning {
 /// Only transposes differ from Zen 4, whose table has a quarter to a half of the speed there (8192x8192 f32 and 8192x16384
 /// bf16, one thread): with rows of the source 32 KiB apart, the lines of 64 of them are all that L2 keeps.
 pub const SAPPHIRE_RAPIDS: Tuning = Tuning {
-    transposed_segment: [128; 4],
-    ragged_segment: [512, 512, 256, 256],
-    transposed_lines: [2, 4, 8, 8],
+    transposed_segment: [256, 128, 128, 128],
+    ragged_segment: [512, 512, 256, 512],
+    transposed_lines: [4, 4, 8, 8],
     ..ZEN4
 };
 

@@ -94,6 +94,13 @@ impl Profile {
         Ok(Profile { tuning: parse(&text, name, base)?, origin: Origin::File(path.to_owned()) })
     }
 
+    /// The lines of a profile for what differs from `base`: read over `base`, they give these constants.
+    pub fn changes(&self, base: &Tuning) -> String {
+        let all = Tuning::CONSTANTS.iter().enumerate();
+        let differing = all.filter(|&(i, _)| self.tuning.numbers(i) != base.numbers(i));
+        differing.map(|(i, constant)| line(constant, self.tuning.numbers(i))).collect()
+    }
+
     /// The constants.
     pub fn tuning(&self) -> Tuning {
         self.tuning
@@ -108,13 +115,15 @@ impl Profile {
 /// The text that [`Profile::parse`] reads, with a comment that says what each constant is.
 impl fmt::Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, Constant { name, about, .. }) in Tuning::CONSTANTS.iter().enumerate() {
-            writeln!(f, "#{about}")?;
-            let numbers = self.tuning.numbers(i).iter().map(ToString::to_string).collect::<Vec<_>>();
-            writeln!(f, "{name} = {}", numbers.join(" "))?;
-        }
-        Ok(())
+        let mut all = Tuning::CONSTANTS.iter().enumerate();
+        all.try_for_each(|(i, constant)| write!(f, "{}", line(constant, self.tuning.numbers(i))))
     }
+}
+
+/// A constant as a profile has it: what it is, and its numbers.
+fn line(constant: &Constant, numbers: &[usize]) -> String {
+    let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+    format!("#{}\n{} = {}\n", constant.about, constant.name, numbers.join(" "))
 }
 
 fn parse(text: &str, name: &str, base: &Tuning) -> Result<Tuning> {
@@ -186,11 +195,10 @@ mod tests {
     fn a_profile_is_read_as_it_is_written() {
         for (_, tuning) in builtin::ALL {
             let written = Profile::new(tuning, "x").unwrap().to_string();
-            assert_eq!(
-                Profile::parse(&written, "x", &builtin::CONSERVATIVE).unwrap().tuning(),
-                tuning,
-                "{written}"
-            );
+            let read = |text: &str| Profile::parse(text, "x", &builtin::CONSERVATIVE).unwrap().tuning();
+            assert_eq!(read(&written), tuning, "{written}");
+            let changes = Profile::new(tuning, "x").unwrap().changes(&builtin::CONSERVATIVE);
+            assert_eq!(read(&changes), tuning, "{changes}");
         }
     }
 
