@@ -26,7 +26,8 @@ fn quantised(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(ELEMENTS as u64));
     let mut values = vec![0; ELEMENTS * 4];
 
-    let (codes, scales) = (noise(ELEMENTS / 2), noise(ELEMENTS / 32).iter().map(|b| 119 + b % 4).collect::<Vec<_>>());
+    let (codes, scales) =
+        (noise(ELEMENTS / 2), noise(ELEMENTS / 32).iter().map(|b| 119 + b % 4).collect::<Vec<_>>());
     group.bench_function("mxfp4", |bencher| {
         bencher.iter(|| decode_mxfp4(&codes, &scales, black_box(&mut values[..ELEMENTS * 2])));
     });

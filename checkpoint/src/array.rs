@@ -521,7 +521,11 @@ mod tests {
             for len in 0..40 {
                 let mut out = vec![99; len];
                 by_groups(at, &mut out, 8, decode);
-                assert_eq!(out, (at..at + len as u64).map(|b| b as u8).collect::<Vec<_>>(), "{len} from {at}");
+                assert_eq!(
+                    out,
+                    (at..at + len as u64).map(|b| b as u8).collect::<Vec<_>>(),
+                    "{len} from {at}"
+                );
             }
         }
     }

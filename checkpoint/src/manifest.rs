@@ -306,7 +306,8 @@ impl Manifest {
             match &mut all {
                 None => all = Some(one),
                 Some(all) => {
-                    let made_by = |m: &Manifest| (m.format, m.version.clone(), m.rules.clone(), m.options.clone());
+                    let made_by =
+                        |m: &Manifest| (m.format, m.version.clone(), m.rules.clone(), m.options.clone());
                     if made_by(all) != made_by(&one) {
                         let given = format!("that of rank {rank}, made by other rules or another version");
                         return Err(Error::value("manifests of shares", given, "the same for all ranks"));

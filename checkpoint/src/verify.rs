@@ -182,7 +182,8 @@ pub fn diff(a: &Manifest, b: &Manifest) -> Vec<String> {
             changes.push(format!("{} -> {}", mesh(&old.mesh), mesh(&new.mesh)));
         }
         // What one of them does not know of a tensor is no difference.
-        let other = |(a, b): (&SourceTensor, &SourceTensor)| a.blake3.is_some() && b.blake3.is_some() && a != b;
+        let other =
+            |(a, b): (&SourceTensor, &SourceTensor)| a.blake3.is_some() && b.blake3.is_some() && a != b;
         if old.sources.len() != new.sources.len() || old.sources.iter().zip(&new.sources).any(other) {
             changes.push("other sources".to_owned());
         }

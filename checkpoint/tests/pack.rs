@@ -214,14 +214,14 @@ fn large_matrices_go_through_little_memory_in_panels() {
     safetensors(
         &model,
         &[
-            ("plain", "F32", &[2048, 1024], f32s(2048 * 1024, 1)),
-            ("ragged", "BF16", &[3001, 1237], bf16(3001 * 1237, 2)),
-            ("e.0.w", "BF16", &[2000, 1100], bf16(2_200_000, 3)),
-            ("e.1.w", "BF16", &[2000, 1100], bf16(2_200_000, 4)),
-            ("codes_blocks", "U8", &[2, 2880, 45, 16], noise(2 * 2880 * 45 * 16, 5)),
-            ("codes_scales", "U8", &[2, 2880, 45], scales(2 * 2880 * 45, 6)),
-            ("gate_up", "BF16", &[3000, 1000], bf16(3_000_000, 7)),
-            ("mesh", "BF16", &[4096, 1111 * 2], bf16(4096 * 2222, 8)),
+            ("plain", "F32", &[1024, 1024], f32s(1024 * 1024, 1)),
+            ("ragged", "BF16", &[1501, 1237], bf16(1501 * 1237, 2)),
+            ("e.0.w", "BF16", &[1000, 1100], bf16(1_100_000, 3)),
+            ("e.1.w", "BF16", &[1000, 1100], bf16(1_100_000, 4)),
+            ("codes_blocks", "U8", &[2, 1440, 45, 16], noise(2 * 1440 * 45 * 16, 5)),
+            ("codes_scales", "U8", &[2, 1440, 45], scales(2 * 1440 * 45, 6)),
+            ("gate_up", "BF16", &[2000, 1000], bf16(2_000_000, 7)),
+            ("mesh", "BF16", &[1024, 2222], bf16(1024 * 2222, 8)),
             ("small", "BF16", &[64, 64], bf16(4096, 9)),
         ],
     );
@@ -246,8 +246,8 @@ layout = "ttnn(dtype=bfloat16, layout=TILE)"
 mesh = "ShardTensorToMesh(mesh_shape=(1, 2), dim=1)"
 "#;
     let expected = expected(&model, rules, &Request::default());
-    assert_eq!(expected.len(), 7);
-    for (memory, threads) in [(4, 1), (6, 3), (9, 2), (20, 2), (512, 2)] {
+    assert_eq!(expected.len(), 8);
+    for (memory, threads) in [(4, 1), (7, 3), (512, 2)] {
         let out = folder.path().join(format!("out-{memory}"));
         pack(&model, rules, &out, memory * MIB, &run(threads, false)).unwrap();
         let made = contents(&out);
@@ -260,7 +260,7 @@ mesh = "ShardTensorToMesh(mesh_shape=(1, 2), dim=1)"
         check_sources(&manifest, &opened);
         // The bytes, and what is known of them, do not depend on the memory.
         let again = pack(&model, rules, &out, 64 * MIB, &run(1, true)).unwrap();
-        assert_eq!((again.made, again.kept), (0, 7), "{memory} MiB");
+        assert_eq!((again.made, again.kept), (0, 8), "{memory} MiB");
     }
 }
 
@@ -524,9 +524,9 @@ fn manifests_of_others() {
     assert_eq!(pack(&model, rules, &out, 8 * MIB, &run(1, true)).unwrap().made, 1);
     // Another format, as of a later version: everything is stale.
     let path = out.join("manifest.json");
-    let text = fs::read_to_string(&path).unwrap().replace("\"format\": 1", "\"format\": 2");
+    let text = fs::read_to_string(&path).unwrap().replace("\"format\": 2", "\"format\": 3");
     fs::write(&path, text).unwrap();
-    assert!(verify::manifest(&out).unwrap_err().to_string().contains("format 2"));
+    assert!(verify::manifest(&out).unwrap_err().to_string().contains("format 3"));
     assert_eq!(pack(&model, rules, &out, 8 * MIB, &run(1, true)).unwrap().made, 1);
     // A manifest that leads out of its folder: what it names there is not read.
     let text = fs::read_to_string(&path).unwrap();

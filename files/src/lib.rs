@@ -24,6 +24,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod direct;
 mod elements;
 pub mod npy;
 mod output;

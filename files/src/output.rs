@@ -1,18 +1,18 @@
 //! Output files that appear whole or not at all.
 
-use std::fmt;
 use std::fs::{self, File, Metadata};
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 use tilewright::error::{Error, Result};
 
+use crate::direct::{Direct, write_all_at};
+
 /// A file in the making, which takes the place of what is at its path when it is complete.
 ///
-/// Where the system has a way past the page cache (O_DIRECT of Linux) and the file system takes it, long files go that
-/// way, a mebibyte at a time: through the cache a gigabyte costs half a second of a processor, and memory that
-/// somebody else could use; nobody reads at once what was written for another time.
+/// Long files go past the page cache where the system (O_DIRECT of Linux) and the file system have such a way, with two
+/// mebibytes of memory on the way.
 ///
 /// On Linux the bytes go to a file without a name, which [`Output::commit`] names: however the process ends before, by
 /// a signal too, nothing is left behind. Where the system or the file system has no such files, the bytes go to a
@@ -28,7 +28,7 @@ pub struct Output {
     held: u64,
     written: u64,
     /// What is on its way past the page cache; none where everything goes through it.
-    pages: Option<Pages>,
+    direct: Option<Direct>,
 }
 
 /// So many bytes are handed to the disk at once while a file is written: left to itself, a system keeps gigabytes, and the
@@ -36,48 +36,7 @@ pub struct Output {
 const FLUSH: u64 = 8 << 20;
 
 /// Shorter files than this go through the page cache, which costs less than waiting for the disk.
-const DIRECT: u64 = 1 << 20;
-
-/// The memory and the places in a file of what goes past the page cache are multiples of this many bytes.
-const PAGE: usize = 4096;
-
-/// Bytes that are handed to the disk at once. A virtual disk that takes 1.5 GB/s took no more of larger pieces.
-const PIECE: usize = 1 << 20;
-
-/// Memory from which a disk can take bytes without a copy.
-struct Pages {
-    memory: Vec<u8>,
-    /// Where in it the first page begins.
-    begin: usize,
-    used: usize,
-}
-
-impl Pages {
-    fn new() -> Pages {
-        let memory = vec![0; PIECE + PAGE];
-        let begin = memory.as_ptr().addr().wrapping_neg() % PAGE;
-        Pages { memory, begin, used: 0 }
-    }
-
-    /// Takes as many of the bytes as there is room for, and returns the others.
-    fn take<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
-        let (now, rest) = bytes.split_at(bytes.len().min(PIECE - self.used));
-        let at = self.begin + self.used;
-        self.memory[at..at + now.len()].copy_from_slice(now);
-        self.used += now.len();
-        rest
-    }
-
-    fn bytes(&self) -> &[u8] {
-        &self.memory[self.begin..self.begin + self.used]
-    }
-}
-
-impl fmt::Debug for Pages {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pages").field("used", &self.used).finish_non_exhaustive()
-    }
-}
+const LONG: u64 = 1 << 20;
 
 /// Where the bytes are until the file is complete.
 #[derive(Debug)]
@@ -114,11 +73,11 @@ impl Output {
         check_limit(&path, len)?;
         let draft = Draft::create(&path, there.as_ref())
             .map_err(|e| Error::io(path.display(), "cannot create it", e))?;
-        let mut output = Output { draft, path, missing: len, held: 0, written: 0, pages: None };
+        let mut output = Output { draft, path, missing: len, held: 0, written: 0, direct: None };
         let doing = || format!("cannot make room for {len} bytes");
         output.draft.file().set_len(len).map_err(|e| Error::io(output.path.display(), &doing(), e))?;
-        if len >= DIRECT && set_direct(output.draft.file(), true).is_ok() {
-            output.pages = Some(Pages::new());
+        if len >= LONG {
+            output.direct = Direct::begin(output.draft.file());
         }
         Ok(output)
     }
@@ -128,27 +87,42 @@ impl Output {
     /// # Errors
     /// [`Error::Io`] when the system refuses; [`Error::Length`] when they are more than were promised.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.write_seen(bytes, &|_, _| ())
+    }
+
+    /// Appends `bytes`, and shows them to `see` on the way, while they are in a cache: in order, in parts, each with its
+    /// place in the file. Where a file system takes back what it offered, some are shown again.
+    ///
+    /// # Errors
+    /// As [`Output::write`].
+    pub fn write_seen(&mut self, bytes: &[u8], see: &dyn Fn(u64, &[u8])) -> Result<()> {
         let len = bytes.len() as u64;
         self.missing = self.missing.checked_sub(len).ok_or(Error::Length {
             what: "output file",
             given: len,
             needed: self.missing,
         })?;
-        let mut rest = bytes;
-        while let Some(pages) = &mut self.pages {
-            rest = pages.take(rest);
-            if pages.used < PIECE && self.missing > 0 {
-                return Ok(());
-            }
-            self.write_pages()?;
-            if rest.is_empty() {
-                return Ok(());
-            }
+        let Some(direct) = &mut self.direct else {
+            see(self.written, bytes);
+            return self.write_cached(bytes);
+        };
+        let last = self.missing == 0;
+        let written = direct.write(self.draft.file(), self.written, bytes, last, see);
+        let on = direct.is_on();
+        self.written += written.map_err(|e| self.failed(e))?;
+        // What waits to be stored needs no memory any more.
+        if last || !on {
+            self.direct = None;
         }
+        Ok(())
+    }
+
+    /// Appends bytes by way of the page cache.
+    fn write_cached(&mut self, bytes: &[u8]) -> Result<()> {
         // In parts, so that the disk begins before all of a large one is copied.
-        for part in rest.chunks(FLUSH as usize) {
-            let mut file = self.draft.file();
-            file.write_all(part).map_err(|e| self.failed(e))?;
+        for part in bytes.chunks(FLUSH as usize) {
+            let file = self.draft.file();
+            write_all_at(file, self.written, part).map_err(|e| self.failed(e))?;
             self.written += part.len() as u64;
             self.held += part.len() as u64;
             if self.held >= FLUSH {
@@ -156,34 +130,6 @@ impl Output {
                 self.held = 0;
             }
         }
-        Ok(())
-    }
-
-    /// Writes what is in the pages past the cache; through it where that is not possible, and then for good.
-    fn write_pages(&mut self) -> Result<()> {
-        let Some(mut pages) = self.pages.take() else { return Ok(()) };
-        let (mut file, mut done) = (self.draft.file(), 0);
-        while done < pages.used {
-            let rest = &pages.bytes()[done..];
-            let whole = if done.is_multiple_of(PAGE) { rest.len() / PAGE * PAGE } else { 0 };
-            let written = if whole > 0 { file.write(&rest[..whole]) } else { Err(ErrorKind::InvalidInput.into()) };
-            match written {
-                Ok(0) => return Err(self.failed(ErrorKind::WriteZero.into())),
-                Ok(n) => done += n,
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                // The end of the file fills no page, and some file systems take the wish and then not the bytes.
-                Err(e) if e.kind() == ErrorKind::InvalidInput => {
-                    let rest = set_direct(file, false).and_then(|()| file.write_all(rest));
-                    rest.map_err(|e| self.failed(e))?;
-                    self.written += pages.used as u64;
-                    return Ok(());
-                }
-                Err(e) => return Err(self.failed(e)),
-            }
-        }
-        self.written += pages.used as u64;
-        pages.used = 0;
-        self.pages = Some(pages);
         Ok(())
     }
 
@@ -245,23 +191,6 @@ impl Draft {
         }
         Ok(())
     }
-}
-
-/// Whether an open file is written past the page cache.
-///
-/// # Errors
-/// Where the system or the file system has no such way.
-#[cfg(target_os = "linux")]
-fn set_direct(file: &File, direct: bool) -> std::io::Result<()> {
-    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-    let mut flags = fcntl_getfl(file)?;
-    flags.set(OFlags::DIRECT, direct);
-    Ok(fcntl_setfl(file, flags)?)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn set_direct(_: &File, direct: bool) -> std::io::Result<()> {
-    if direct { Err(ErrorKind::Unsupported.into()) } else { Ok(()) }
 }
 
 /// Makes the system begin to store a range of a file.
@@ -373,6 +302,7 @@ fn check_limit(_: &Path, _: u64) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::direct::PIECE;
 
     fn names_in(directory: &Path) -> Vec<String> {
         fs::read_dir(directory).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
@@ -404,16 +334,21 @@ mod tests {
     }
 
     #[test]
-    fn long_files_hold_every_byte() {
+    fn long_files_hold_every_byte_and_show_it() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("out.bin");
-        let bytes: Vec<u8> = (0..3 * PIECE + 5000).map(|i| (i * 31 >> 4) as u8).collect();
-        for len in [PIECE - 1, PIECE, PIECE + 1, 2 * PIECE + PAGE, 3 * PIECE, bytes.len()] {
-            for step in [4095, PIECE, 2 * PIECE + 17, bytes.len()] {
+        let bytes: Vec<u8> = (0..9 * PIECE + 5000).map(|i| (i * 31 >> 4) as u8).collect();
+        for len in [PIECE - 1, PIECE, PIECE + 1, 2 * PIECE + 4096, 8 * PIECE, bytes.len()] {
+            for step in [4095, PIECE, 5 * PIECE + 17, bytes.len()] {
                 let mut output = Output::create(&path, len as u64).unwrap();
-                bytes[..len].chunks(step).for_each(|part| output.write(part).unwrap());
+                let seen = std::sync::Mutex::new(vec![0; len]);
+                let see = |at: u64, part: &[u8]| {
+                    seen.lock().unwrap()[at as usize..at as usize + part.len()].copy_from_slice(part);
+                };
+                bytes[..len].chunks(step).for_each(|part| output.write_seen(part, &see).unwrap());
                 output.commit().unwrap();
                 assert!(fs::read(&path).unwrap() == bytes[..len], "{len} bytes in parts of {step}");
+                assert!(*seen.lock().unwrap() == bytes[..len], "{len} bytes in parts of {step}");
             }
         }
     }

@@ -525,7 +525,9 @@ fn chunks(c: &mut Choices, house: &House) {
     };
     let ([size, n], total) = (out, plan.info.destination_bytes as usize);
     assert!(
-        size <= at_most && size as u64 % plan.info.chunk_alignment.max(1) == 0 && n == total.div_ceil(size)
+        size <= at_most
+            && (size as u64).is_multiple_of(plan.info.chunk_alignment.max(1))
+            && n == total.div_ceil(size)
     );
     for k in (0..n).step_by(1 + n / 16) {
         let begin = k * size;

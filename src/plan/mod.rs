@@ -77,15 +77,16 @@ impl Plan {
         let target = Endpoint::new(dst, options)?.packed_from(&source);
         let op = Op::new(&source, &target, options)?;
         let kernels = kernels_for(options.isa)?;
-        let streams = match options.store {
-            Store::Auto => {
-                kernels.has_non_temporal_stores() && target.space.total_bytes() >= tuning.stream_from as u64
-            }
-            Store::Cached => false,
-            Store::Streamed => true,
+        let bytes = target.space.total_bytes();
+        let streams_from = |least: usize| {
+            options.store == Store::Auto && kernels.has_non_temporal_stores() && bytes >= least as u64
         };
+        let streams = options.store == Store::Streamed || streams_from(tuning.stream_from);
         let conversion = Conversion { src: &source, dst: &target, op, streams, tuning };
         let lowered = lower::lower(src, dst, padding)?;
+        let streams =
+            streams || streams_from(tuning.transposed_from) && schedule::transposes(&lowered, conversion);
+        let conversion = Conversion { streams, ..conversion };
         let scheduled = schedule::schedule(lowered, conversion);
         let nests = verify::verify(scheduled, conversion, src, dst)?;
         // To pack a tile of the fill costs as much as the rest of the plan, and few plans need one.

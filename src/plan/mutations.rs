@@ -69,7 +69,7 @@ fn change_leaf(c: &mut Choices, leaf: &mut Leaf, blocks: [i64; 2]) {
 fn change_schedule(c: &mut Choices, schedule: &mut Schedule, loops: usize) {
     let which = |c: &mut Choices| c.of(&[None, Some(0), Some(1), Some(2), Some(loops)]);
     let i = c.below(64);
-    match c.below(15) {
+    match c.below(16) {
         0 => schedule.assembled = !schedule.assembled,
         1 => schedule.rows = which(c),
         2 => schedule.cols = which(c),
@@ -98,6 +98,7 @@ fn change_schedule(c: &mut Choices, schedule: &mut Schedule, loops: usize) {
         }
         11 => schedule.segment = c.below(loops + 2),
         12 => change_count(c, &mut schedule.overlap),
+        14 => schedule.staged = !schedule.staged,
         13 => schedule.prefetch_distance = changed(c, schedule.prefetch_distance, 4096),
         _ => {
             if let Some(tile) = &mut schedule.in_place {

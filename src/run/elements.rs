@@ -2,8 +2,11 @@
 
 use kernels::{Cast, Destination, MAX_OUTER_LOOPS, Number, OuterLoop, TileShape, UnpackArgs, Window};
 
+use smallvec::SmallVec;
+
 use super::clip::advance;
 use super::destination::writable;
+use super::staging::{Stage, Staging};
 use crate::plan::ir::{AddressPair, MAX_LOOPS, ScheduledNest};
 use crate::plan::{Op, OutOfRange, Plan};
 
@@ -18,30 +21,44 @@ pub(super) struct Calls<'p> {
     tiles: (u64, AddressPair, i64),
     outer: [OuterLoop; MAX_OUTER_LOOPS],
     taken: usize,
+    /// The loops that `outer` has, innermost first.
+    taken_loops: [usize; MAX_OUTER_LOOPS],
     outside: [usize; MAX_LOOPS],
     left: usize,
     prefetch_distance: isize,
+    /// How blocks are brought together first, if they are.
+    staging: Option<Staging>,
 }
 
 impl<'p> Calls<'p> {
     pub(super) fn new(plan: &'p Plan, nest: &'p ScheduledNest, size: [u64; MAX_LOOPS]) -> Calls<'p> {
         let schedule = &nest.schedule;
         let steps = |i: usize| step(nest, i);
-        let pick = |i: Option<usize>| i.map_or((1, [0; 6], 0), |i| (size[i], nest.loops[i].step, steps(i)));
+        let staging = schedule.staged.then(|| Staging::new(plan, nest, &size));
+        let near = |i: usize| match &staging {
+            Some(staging) => [0, staging.near[i], 0, 0, 0, 0],
+            None => nest.loops[i].step,
+        };
+        let pick = |i: Option<usize>| i.map_or((1, [0; 6], 0), |i| (size[i], near(i), steps(i)));
         let mut outer = [OuterLoop::default(); MAX_OUTER_LOOPS];
         let mut taken = 0;
+        let mut taken_loops = [0; MAX_OUTER_LOOPS];
         let mut outside = [0; MAX_LOOPS];
         let mut left = 0;
-        let takes = matches!(plan.op, Op::Copy(_) | Op::Convert(..)) && plan.src.codec.is_none();
+        // Loops over slots of tiles that are unpacked; of what is not packed, all that stay in a unit.
+        let block = plan.src.codec.is_some();
         for &i in schedule.within.iter().rev() {
             let l = &nest.loops[i];
             if size[i] == 1 || [schedule.rows, schedule.cols, schedule.tiles].contains(&Some(i)) {
                 continue;
             }
-            if takes && taken < MAX_OUTER_LOOPS && l.step[0] == 0 && left == 0 {
+            let inside = (l.step[0] == 0 || staging.is_some()) && (!block || l.step[1] == 0);
+            if taken < MAX_OUTER_LOOPS && inside && left == 0 {
                 taken += 1;
+                let src = if block { l.step[2] * 4 } else { near(i)[1] };
                 outer[MAX_OUTER_LOOPS - taken] =
-                    OuterLoop { n: size[i] as usize, src: l.step[1] as isize, dst: steps(i) as isize };
+                    OuterLoop { n: size[i] as usize, src: src as isize, dst: steps(i) as isize };
+                taken_loops[taken - 1] = i;
             } else {
                 outside[left] = i;
                 left += 1;
@@ -59,10 +76,25 @@ impl<'p> Calls<'p> {
             .find(|&&i| size[i] > 1)
             .map_or(0, |&i| nest.loops[i].step[1]);
         let prefetch_distance = match schedule.prefetch_distance {
+            _ if staging.is_some() => 0,
             0 if next != run && !schedule.assembled => next.saturating_mul(plan.tuning.runs_fetched as i64),
             distance => distance,
         } as isize;
-        Calls { plan, nest, size, prefetch_distance, rows, cols, tiles, outer, taken, outside, left }
+        Calls {
+            plan,
+            nest,
+            size,
+            prefetch_distance,
+            rows,
+            cols,
+            tiles,
+            outer,
+            taken,
+            taken_loops,
+            outside,
+            left,
+            staging,
+        }
     }
 
     pub(super) fn size(&self) -> &[u64; MAX_LOOPS] {
@@ -73,19 +105,25 @@ impl<'p> Calls<'p> {
     pub(super) fn run(
         &self,
         source: &[u8],
-        scratch: &mut Scratch,
+        (scratch, stage): (&mut Scratch, &mut Option<Stage>),
         mut at: AddressPair,
         out: &mut Destination<'_>,
         to: usize,
     ) {
-        let mut to = to as i64;
+        let staging = self.staging.as_ref();
+        let source = staging.map_or(source, |staging| staging.run(self.plan, self.nest, source, at, stage));
+        let (mut from, mut to) = (0_i64, to as i64);
         let mut done = [0_u64; MAX_LOOPS];
         loop {
-            self.call(source, scratch, at, out, to as usize);
+            if staging.is_none() {
+                from = self.plan.src.space.unit_at(at[0]) + at[1];
+            }
+            self.call(source, from as usize, scratch, at, out, to as usize);
             let more = self.outside[..self.left].iter().any(|&i| {
                 done[i] += 1;
                 let by = if done[i] < self.size[i] { 1 } else { 1 - done[i] as i64 };
                 at = advance(at, self.nest.loops[i].step, by);
+                from += staging.map_or(0, |staging| staging.near[i] * by);
                 to += step(self.nest, i) * by;
                 done[i] %= self.size[i];
                 by == 1
@@ -96,10 +134,11 @@ impl<'p> Calls<'p> {
         }
     }
 
-    /// One kernel call.
+    /// One kernel call; what it reads begins at byte `from` of the source, or of what was brought together of it.
     fn call(
         &self,
         source: &[u8],
+        from: usize,
         scratch: &mut Scratch,
         at: AddressPair,
         out: &mut Destination<'_>,
@@ -116,7 +155,6 @@ impl<'p> Calls<'p> {
             dst_col: dst_col as isize,
         };
         let outer = &self.outer[MAX_OUTER_LOOPS - self.taken..];
-        let from = (plan.src.space.unit_at(at[0]) + at[1]) as usize;
         match (plan.src.codec, plan.op) {
             (Some(codec), Op::Convert(number, into)) => {
                 let (tiles, step, dst_tile) = self.tiles;
@@ -127,22 +165,24 @@ impl<'p> Calls<'p> {
                     let runs = args.cols == 1 || args.dst_col == into.size() as isize;
                     unpacks_to(into) && (runs || codec.options().transposed)
                 };
-                if let Some(args) = rectangle.filter(suits) {
+                if let Some(args) = rectangle.filter(|args| outer.is_empty() && suits(args)) {
                     let args = UnpackArgs { tiles, src_tile, dst_tile, ..args };
                     return plan.kernels.unpack(&codec, into, source, &args, out.bytes());
                 }
                 let elements = codec.tile().elements();
-                let together = TileShape::MAX_ELEMENTS / elements;
+                let together = Scratch::ROOM / elements;
                 let w = Window { src_row: w.src_row * 4, src_col: w.src_col * 4, ..w };
                 for t in (0..tiles).step_by(together) {
                     let row =
                         TileRow { at: from + t * src_tile, tiles: together.min(tiles - t), step: src_tile };
                     let unpacked = scratch.unpacked(plan, source, row);
                     let windows = Windows::of_tiles(w, row.tiles, (elements * 4) as isize, dst_tile);
+                    let window = &windows.window;
                     for k in 0..windows.count as isize {
                         let from = (at[2] as usize * 4).wrapping_add_signed(k * windows.src);
                         let to = to.wrapping_add_signed(t as isize * dst_tile + k * windows.dst);
-                        plan.kernels.convert(number, into, unpacked, from, out.bytes(), to, &windows.window);
+                        let out = out.bytes();
+                        plan.kernels.convert_loops(number, into, unpacked, from, out, to, window, outer, 0);
                     }
                 }
             }
@@ -160,15 +200,43 @@ impl<'p> Calls<'p> {
                 );
             }
             (_, Op::Cast { cast, strict }) => {
-                let fits = plan.kernels.cast(cast, source, from, out.bytes(), to, &window(1));
+                let (w, distance) = (window(1), self.prefetch_distance);
+                let fits = plan.kernels.cast_loops(cast, source, from, out.bytes(), to, &w, outer, distance);
                 if strict && !fits {
-                    let all = all_out_of_range(plan, source, cast, at, (rows, row), (cols, col));
-                    scratch.out_of_range = all.fold(scratch.out_of_range, OutOfRange::earlier);
+                    self.all_out_of_range(source, scratch, cast, at);
                 }
             }
             (_, Op::Copy(size)) => {
                 let distance = self.prefetch_distance;
                 plan.kernels.copy_loops(size, source, from, out, to, &window(1), outer, distance);
+            }
+        }
+    }
+}
+
+impl Calls<'_> {
+    /// Keeps the first value of a call, which begins at `at`, that its destination cannot hold.
+    fn all_out_of_range(&self, source: &[u8], scratch: &mut Scratch, cast: Cast, at: AddressPair) {
+        let (plan, size) = (self.plan, cast.source_size());
+        let taken = &self.taken_loops[..self.taken];
+        let loops = taken.iter().map(|&i| (self.size[i], self.nest.loops[i].step));
+        let window = [(self.cols.0, self.cols.1), (self.rows.0, self.rows.1)];
+        let loops: SmallVec<[(u64, AddressPair); MAX_OUTER_LOOPS + 2]> =
+            window.into_iter().chain(loops).collect();
+        // No loop of a call goes from unit to unit.
+        let (from, to) = (plan.src.space.unit_at(at[0]) + at[1], plan.dst.space.unit_at(at[3]) + at[4]);
+        for iteration in 0..loops.iter().map(|l| l.0).product() {
+            let (mut rest, mut from, mut to) = (iteration, from, to);
+            for (n, step) in &loops {
+                let i = (rest % n) as i64;
+                (rest, from, to) = (rest / n, from + step[1] * i, to + step[4] * i);
+            }
+            let mut code = [0; 8];
+            code[..size].copy_from_slice(&source[from as usize..from as usize + size]);
+            let bits = u64::from_le_bytes(code);
+            if !cast.apply(bits).1 {
+                let this = OutOfRange { at: to as u64, bits };
+                scratch.out_of_range = OutOfRange::earlier(scratch.out_of_range, this);
             }
         }
     }
@@ -226,18 +294,21 @@ pub(super) struct TileRow {
 /// Tiles of a block format on their way, row by row.
 struct Tiles {
     /// What is to be packed.
-    tile: [f32; TileShape::MAX_ELEMENTS],
+    tile: [f32; Scratch::ROOM],
     /// What was unpacked of the source last.
-    unpacked: [f32; TileShape::MAX_ELEMENTS],
+    unpacked: [f32; Scratch::ROOM],
 }
 
 impl Tiles {
     fn zero() -> Tiles {
-        Tiles { tile: [0.0; TileShape::MAX_ELEMENTS], unpacked: [0.0; TileShape::MAX_ELEMENTS] }
+        Tiles { tile: [0.0; Scratch::ROOM], unpacked: [0.0; Scratch::ROOM] }
     }
 }
 
 impl Scratch {
+    /// How many elements are packed or unpacked together, 8 KiB of them: two of the largest tiles.
+    pub(super) const ROOM: usize = 2 * TileShape::MAX_ELEMENTS;
+
     /// The elements of tiles to be packed.
     pub(super) fn tile(&mut self) -> &mut [f32] {
         &mut self.tiles.get_or_insert_with(Tiles::zero).tile
@@ -258,29 +329,6 @@ impl Scratch {
     fn unpacked(&mut self, plan: &Plan, source: &[u8], row: TileRow) -> &[u8] {
         self.tile_and_unpacked(plan, source, row).1
     }
-}
-
-/// Every value of a window that its destination cannot hold; it has of elements and begins at `at`.
-fn all_out_of_range<'s>(
-    plan: &Plan,
-    source: &'s [u8],
-    cast: Cast,
-    at: AddressPair,
-    (rows, row): (u64, AddressPair),
-    (cols, col): (u64, AddressPair),
-) -> impl Iterator<Item = OutOfRange> + use<'s> {
-    // No loop of a window goes from unit to unit.
-    let (from, to) = (plan.src.space.unit_at(at[0]) + at[1], plan.dst.space.unit_at(at[3]) + at[4]);
-    let size = cast.source_size();
-    let iterations = (0..rows as i64).flat_map(move |r| (0..cols as i64).map(move |c| (r, c)));
-    iterations.filter_map(move |(r, c)| {
-        let from = (from + row[1] * r + col[1] * c) as usize;
-        let mut code = [0; 8];
-        code[..size].copy_from_slice(&source[from..from + size]);
-        let bits = u64::from_le_bytes(code);
-        let out_of_range = OutOfRange { at: (to + row[4] * r + col[4] * c) as u64, bits };
-        (!cast.apply(bits).1).then_some(out_of_range)
-    })
 }
 
 /// The rectangle of a tile that a window over its slots is, if it is one.
@@ -315,7 +363,7 @@ fn rectangle(src_at: usize, slot: i64, dst_at: usize, w: &Window, tile_cols: usi
     }
 }
 
-/// Tiles of the source, no more elements than the largest tile has, unpacked unless they are the last ones that were.
+/// Tiles of the source, no more elements than there is room for, unpacked unless they are the last ones that were.
 fn unpack<'s>(
     plan: &Plan,
     source: &[u8],

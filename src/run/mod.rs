@@ -12,6 +12,7 @@ mod pack;
 mod partial;
 mod reads;
 mod reference;
+mod staging;
 mod task;
 mod threads;
 mod zeroed;

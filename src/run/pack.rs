@@ -1,17 +1,19 @@
 //! Tiles of block formats: packed where they lie, or gathered first.
 
-use kernels::{BlockCodec, Number, PackArgs, TileShape, Window};
+use kernels::{BlockCodec, MAX_OUTER_LOOPS, Number, OuterLoop, PackArgs, Segment, Window};
+use smallvec::SmallVec;
 
 use super::assembly::Block;
 use super::clip::{advance, linear};
 use super::destination::writable;
-use super::elements::TileRow;
+use super::elements::{Scratch, TileRow};
 use super::task::Task;
+use crate::layout::axis::Addr;
 use crate::plan::Op;
-use crate::plan::ir::{AddressPair, Gather, MAX_BLOCK, MAX_LOOPS, ScheduledNest};
+use crate::plan::ir::{Gather, LINE, Loop, MAX_BLOCK, MAX_LOOPS, ScheduledNest};
 
 impl Task<'_, '_> {
-    /// Packs a tile, or a row of tiles that a kernel reads where they lie.
+    /// Packs a tile or a row of tiles: where they lie, if a kernel can read them there, else as they are brought together.
     pub(super) fn pack(
         &mut self,
         nest: &ScheduledNest,
@@ -22,16 +24,9 @@ impl Task<'_, '_> {
     ) {
         let plan = self.plan;
         let (Some(codec), Op::Convert(number, _)) = (plan.dst.codec, plan.op) else { return };
-        let source_begin = self.source_begin;
-        let moved = |part: &Gather| {
-            let [unit, byte, slot] = part.src;
-            part.moves.iter().zip(first).fold([unit, byte - source_begin, slot], |at, (step, &first)| {
-                std::array::from_fn(|k| at[k] + step[k] * first as i64)
-            })
-        };
         let row = nest.schedule.tiles;
         if let (Some(tile), [part]) = (nest.schedule.in_place, parts) {
-            let at = moved(part);
+            let at = self.moved(part, first);
             let args = PackArgs {
                 tiles: row.map_or(1, |i| size[i] as usize),
                 src_at: (plan.src.space.unit_at(at[0]) + at[1]) as usize,
@@ -44,148 +39,207 @@ impl Task<'_, '_> {
                 prefetch_tiles: plan.tuning.tiles_fetched,
                 dst_tile: row.map_or(plan.dst.block_bytes, |i| linear(plan, nest.loops[i].step) as usize),
             };
-            if !reads_in_place(number, &args) {
-                return self.pack_by_scratch(&codec, number, &args, to);
+            if reads_in_place(number, &args) {
+                let bytes = args.tiles * plan.dst.block_bytes;
+                if !plan.streams || row.is_none_or(|i| nest.schedule.segment > i) || bytes > MAX_BLOCK {
+                    return plan.kernels.pack(&codec, number, self.source, &args, self.out.bytes(), to);
+                }
+                let Block(block) = self.block.get_or_insert_with(Block::zero);
+                plan.kernels.pack(&codec, number, self.source, &args, writable(block), 0);
+                return plan.kernels.stream(&block[..bytes], self.out, to);
             }
-            let bytes = args.tiles * plan.dst.block_bytes;
-            if !plan.streams || row.is_none_or(|i| nest.schedule.segment > i) || bytes > MAX_BLOCK {
-                return plan.kernels.pack(&codec, number, self.source, &args, self.out.bytes(), to);
-            }
-            let Block(block) = self.block.get_or_insert_with(Block::zero);
-            plan.kernels.pack(&codec, number, self.source, &args, writable(block), 0);
-            return plan.kernels.stream(&block[..bytes], self.out, to);
         }
-        let elements = codec.tile().elements();
-        let covered: u64 = parts.iter().map(Gather::elements).sum();
-        if covered < elements as u64 {
-            // Kernels read and write little-endian floats on every machine.
-            let bytes: &mut [[u8; 4]] = bytemuck::cast_slice_mut(&mut self.scratch.tile()[..elements]);
-            bytes.fill(plan.pad.to_le_bytes());
-        }
-        for part in parts {
-            self.gather(part, moved(part));
-        }
-        let args = PackArgs {
-            tiles: 1,
-            src_at: 0,
-            src_tile: 0,
-            src_row: codec.tile().cols() as isize * 4,
-            src_col: 4,
-            rows: codec.tile().rows(),
-            cols: codec.tile().cols(),
-            pad: plan.pad,
-            prefetch_tiles: plan.tuning.tiles_fetched,
-            dst_tile: plan.dst.block_bytes,
-        };
-        let tile = bytemuck::cast_slice(&self.scratch.tile()[..elements]);
-        if !plan.streams {
-            return plan.kernels.pack(&codec, Number::F32, tile, &args, self.out.bytes(), to);
-        }
-        let Block(block) = self.block.get_or_insert_with(Block::zero);
-        plan.kernels.pack(&codec, Number::F32, tile, &args, writable(block), 0);
-        plan.kernels.stream(&block[..plan.dst.block_bytes], self.out, to);
+        self.pack_gathered(nest, parts, first, size, to);
+    }
+
+    /// Where a part of a tile lies in some iteration of the nest, counted from where the source begins.
+    fn moved(&self, part: &Gather, iteration: &[u64; MAX_LOOPS]) -> Addr {
+        let [unit, byte, slot] = part.src;
+        part.moves.iter().zip(iteration).fold([unit, byte - self.source_begin, slot], |at, (step, &i)| {
+            std::array::from_fn(|k| at[k] + step[k] * i as i64)
+        })
     }
 
     /// Packs tiles that no kernel reads as they lie: as many as there is room for are brought together in L1, whole tiles of
     /// 16-bit numbers as they are (half of the bytes, and no numbers to widen), all others as f32.
-    fn pack_by_scratch(&mut self, codec: &BlockCodec, number: Number, args: &PackArgs, to: usize) {
-        let (plan, shape) = (self.plan, codec.tile());
-        let (elements, bytes) = (shape.elements(), plan.dst.block_bytes);
-        let whole = args.rows * args.cols == elements;
-        let as_it_is = whole && shape.rows() > 1 && packs_as_it_is(number, codec);
+    fn pack_gathered(
+        &mut self,
+        nest: &ScheduledNest,
+        parts: &[Gather],
+        first: &[u64; MAX_LOOPS],
+        size: &[u64; MAX_LOOPS],
+        to: usize,
+    ) {
+        let plan = self.plan;
+        let (Some(codec), Op::Convert(number, _)) = (plan.dst.codec, plan.op) else { return };
+        let (shape, row) = (codec.tile(), nest.schedule.tiles);
+        let elements = shape.elements();
+        let covered: u64 = parts.iter().map(Gather::elements).sum();
+        let whole = covered >= elements as u64;
+        let as_it_is = whole && shape.rows() > 1 && packs_as_it_is(number, &codec);
         let between = if as_it_is { number } else { Number::F32 };
-        let size = between.size() as isize;
-        let line = shape.cols() as isize * size;
-        let rows = Window {
-            rows: args.rows,
-            cols: args.cols,
-            src_row: args.src_row,
-            src_col: args.src_col,
-            dst_row: line,
-            dst_col: size,
-        };
-        let together = if shape.rows() == 1 { TileShape::MAX_ELEMENTS / elements } else { 1 };
-        if !whole {
-            // Kernels read and write little-endian floats on every machine.
-            let bytes: &mut [[u8; 4]] = bytemuck::cast_slice_mut(self.scratch.tile());
-            bytes.fill(plan.pad.to_le_bytes());
-        }
-        let ahead = args.src_tile.saturating_mul((plan.tuning.tiles_fetched * together) as isize);
-        for first in (0..args.tiles).step_by(together) {
-            let tiles = together.min(args.tiles - first);
-            // Tiles of one row are rows of one window.
-            let w =
-                if shape.rows() == 1 { Window { rows: tiles, src_row: args.src_tile, ..rows } } else { rows };
-            let from = args.src_at.wrapping_add_signed(first as isize * args.src_tile);
-            let scratch = writable(bytemuck::cast_slice_mut(self.scratch.tile()));
-            plan.kernels.convert_loops(number, between, self.source, from, scratch, 0, &w, &[], ahead);
-            let packed = PackArgs {
-                tiles,
+        let near = between.size() as isize;
+        let together = (Scratch::ROOM * 4 / (elements * between.size())).max(1);
+        let (tiles, dst_tile) = row.map_or((1, plan.dst.block_bytes), |i| {
+            (size[i] as usize, linear(plan, nest.loops[i].step) as usize)
+        });
+        let mut iteration = *first;
+        for done in (0..tiles).step_by(together) {
+            let count = together.min(tiles - done);
+            if !whole {
+                // Kernels read and write little-endian floats on every machine.
+                let bytes: &mut [[u8; 4]] = bytemuck::cast_slice_mut(self.scratch.tile());
+                bytes[..count * elements].fill(plan.pad.to_le_bytes());
+            }
+            if let Some(i) = row {
+                iteration[i] = first[i] + done as u64;
+            }
+            for part in parts {
+                let [unit, byte, slot] = row.map_or([0; 3], |i| part.moves[i]);
+                let batch = Loop { n: count as u64, step: [unit, byte, slot, 0, 0, elements as i64] };
+                let at = self.moved(part, &iteration);
+                self.gather(part, at, batch, between);
+            }
+            let args = PackArgs {
+                tiles: count,
                 src_at: 0,
-                src_tile: elements as isize * size,
-                src_row: line,
-                src_col: size,
+                src_tile: elements as isize * near,
+                src_row: shape.cols() as isize * near,
+                src_col: near,
                 rows: shape.rows(),
                 cols: shape.cols(),
-                ..*args
+                pad: plan.pad,
+                prefetch_tiles: 0,
+                dst_tile,
             };
-            let scratch = bytemuck::cast_slice(self.scratch.tile());
-            let to = to + first * args.dst_tile;
-            if !plan.streams || tiles > 1 {
-                plan.kernels.pack(codec, between, scratch, &packed, self.out.bytes(), to);
-                continue;
-            }
-            let Block(block) = self.block.get_or_insert_with(Block::zero);
-            plan.kernels.pack(codec, between, scratch, &packed, writable(block), 0);
-            plan.kernels.stream(&block[..bytes], self.out, to);
+            self.put_tiles(&codec, between, &args, to + done * dst_tile);
         }
     }
 
-    /// Puts the elements of one part of a tile, which begin at `at`, in their slots.
-    fn gather(&mut self, part: &Gather, at: [i64; 3]) {
-        let plan = self.plan;
-        let Op::Convert(number, _) = plan.op else { return };
-        let (outer, inner) = part.loops.split_at(part.loops.len().saturating_sub(2));
-        let pick = |i: usize| inner.get(i).map_or((1, [0; 6]), |l| (l.n as usize, l.step));
-        let ((rows, row), (cols, col)) = (pick(0), pick(1));
-        let block = plan.src.codec.is_some();
-        // Rows or columns that go from tile to tile of a block source are taken one by one.
-        let steps_tiles = |s: AddressPair| s[0] != 0 || (block && s[1] != 0);
-        let outer_iterations: u64 = outer.iter().map(|l| l.n).product();
-        let (row_steps, col_steps) =
-            (if steps_tiles(row) { rows } else { 1 }, if steps_tiles(col) { cols } else { 1 });
-        for iteration in 0..outer_iterations {
-            let mut rest = iteration;
-            let mut base = [at[0], at[1], at[2], 0, 0, part.slot];
-            for l in outer.iter().rev() {
-                base = advance(base, l.step, (rest % l.n) as i64);
-                rest /= l.n;
-            }
-            for r in 0..row_steps {
-                for c in 0..col_steps {
-                    let from = advance(advance(base, row, r as i64), col, c as i64);
-                    let byte = (plan.src.space.unit_at(from[0]) + from[1]) as usize;
-                    let (tile, source, first, by) = if block {
-                        let one = TileRow { at: byte, tiles: 1, step: 0 };
-                        let (tile, unpacked) = self.scratch.tile_and_unpacked(plan, self.source, one);
-                        (tile, unpacked, from[2] as usize * 4, (2, 4))
-                    } else {
-                        (self.scratch.tile(), self.source, byte, (1, 1))
-                    };
-                    let tile = writable(bytemuck::cast_slice_mut(tile));
-                    let w = Window {
-                        rows: rows / row_steps,
-                        cols: cols / col_steps,
-                        src_row: (row[by.0] * by.1) as isize,
-                        src_col: (col[by.0] * by.1) as isize,
-                        dst_row: row[5] as isize * 4,
-                        dst_col: col[5] as isize * 4,
-                    };
-                    plan.kernels.convert(number, Number::F32, source, first, tile, from[5] as usize * 4, &w);
-                }
-            }
+    /// Packs tiles that were brought together. Those of whole lines are streamed, if the destination is.
+    fn put_tiles(&mut self, codec: &BlockCodec, between: Number, args: &PackArgs, to: usize) {
+        let (plan, bytes) = (self.plan, self.plan.dst.block_bytes);
+        let tiles = bytemuck::cast_slice(self.scratch.tile());
+        let run = args.dst_tile == bytes;
+        if !plan.streams || args.tiles * bytes > MAX_BLOCK || !(run || bytes >= LINE) {
+            return plan.kernels.pack(codec, between, tiles, args, self.out.bytes(), to);
+        }
+        let Block(block) = self.block.get_or_insert_with(Block::zero);
+        let packed = PackArgs { dst_tile: bytes, ..*args };
+        plan.kernels.pack(codec, between, tiles, &packed, writable(block), 0);
+        if run {
+            return plan.kernels.stream(&block[..args.tiles * bytes], self.out, to);
+        }
+        for tile in 0..args.tiles {
+            let segment = Segment { from: tile * bytes, to: (tile * args.dst_tile) as isize, len: bytes };
+            plan.kernels.stream_segments(block, &[segment], self.out, to);
         }
     }
+
+    /// Puts the elements of one part of some tiles, which begin at `at`, in their slots: `batch` goes from tile to tile.
+    fn gather(&mut self, part: &Gather, at: Addr, batch: Loop, between: Number) {
+        let plan = self.plan;
+        let Op::Convert(number, _) = plan.op else { return };
+        let loops = part.loops.iter().copied().chain([batch]).filter(|l| l.n > 1);
+        let loops = Loops::new(loops, plan.src.codec.as_ref(), between.size() as i64);
+        let outer = &loops.outer[..loops.taken];
+        // What the next batch reads is fetched meanwhile.
+        let ahead = batch.step[1].saturating_mul(batch.n as i64) as isize;
+        let iterations: u64 = loops.outside.iter().map(|l| l.n).product();
+        for mut rest in 0..iterations {
+            let mut from = [at[0], at[1], at[2], 0, 0, part.slot];
+            for l in loops.outside.iter().rev() {
+                from = advance(from, l.step, (rest % l.n) as i64);
+                rest /= l.n;
+            }
+            let (byte, to) =
+                ((plan.src.space.unit_at(from[0]) + from[1]) as usize, from[5] as usize * between.size());
+            let (tile, source, begin) = if plan.src.codec.is_some() {
+                let row = TileRow { at: byte, ..loops.row };
+                let (tile, unpacked) = self.scratch.tile_and_unpacked(plan, self.source, row);
+                (tile, unpacked, from[2] as usize * 4)
+            } else {
+                (self.scratch.tile(), self.source, byte)
+            };
+            let tile = writable(bytemuck::cast_slice_mut(tile));
+            plan.kernels.convert_loops(number, between, source, begin, tile, to, &loops.window, outer, ahead);
+        }
+    }
+}
+
+/// The loops of a part of some tiles: what one kernel call takes, and what is walked around it.
+struct Loops {
+    window: Window,
+    outer: [OuterLoop; MAX_OUTER_LOOPS],
+    taken: usize,
+    /// Loops from unit to unit, and those from tile to tile of a block source but for one.
+    outside: SmallVec<[Loop; 12]>,
+    /// The tiles of a block source that are unpacked for one call.
+    row: TileRow,
+}
+
+impl Loops {
+    /// For loops of more than one iteration over a source in tiles of `codec`, and slots of `size` bytes.
+    fn new(loops: impl Iterator<Item = Loop>, codec: Option<&BlockCodec>, size: i64) -> Loops {
+        let mut row = TileRow { at: 0, tiles: 1, step: 0 };
+        let mut outside: SmallVec<[Loop; 12]> = SmallVec::new();
+        // Iterations, bytes of the source (or of what was unpacked of it), bytes of the slots.
+        let mut inside: SmallVec<[(u64, i64, i64); 12]> = SmallVec::new();
+        for l in loops {
+            let far = l.step[5].saturating_mul(size);
+            let near = match codec {
+                _ if l.step[0] != 0 => None,
+                None => Some(l.step[1]),
+                Some(_) if l.step[1] == 0 => Some(l.step[2].saturating_mul(4)),
+                Some(codec) => {
+                    let elements = codec.tile().elements();
+                    let fits = row.tiles == 1 && l.n <= (Scratch::ROOM / elements) as u64;
+                    let suits = fits && l.step[1] > 0 && l.step[2] == 0;
+                    suits.then(|| {
+                        row = TileRow { at: 0, tiles: l.n as usize, step: l.step[1] as usize };
+                        elements as i64 * 4
+                    })
+                }
+            };
+            match near {
+                Some(near) if inside.len() < MAX_OUTER_LOOPS + 2 => inside.push((l.n, near, far)),
+                _ => outside.push(l),
+            }
+        }
+        let (window, rest) = split(&mut inside, size);
+        let mut outer = [OuterLoop::default(); MAX_OUTER_LOOPS];
+        for (outer, &(n, src, dst)) in outer.iter_mut().zip(rest) {
+            *outer = OuterLoop { n: n as usize, src: src as isize, dst: dst as isize };
+        }
+        Loops { window, outer, taken: rest.len(), outside, row }
+    }
+}
+
+/// A window of two of the loops (iterations, bytes of the source, bytes of the slots), and the others: its columns are the
+/// run of slots, its rows the run of the source, if that is another loop, else the longest.
+fn split(loops: &mut SmallVec<[(u64, i64, i64); 12]>, size: i64) -> (Window, &[(u64, i64, i64)]) {
+    loops.sort_by_key(|&(.., dst)| std::cmp::Reverse(dst));
+    loops.dedup_by(|inner, outer| {
+        let n = inner.0 as i64;
+        let chain = (outer.1, outer.2) == (inner.1.saturating_mul(n), inner.2.saturating_mul(n));
+        if chain {
+            *outer = (outer.0 * inner.0, inner.1, inner.2);
+        }
+        chain
+    });
+    let cols = loops.pop().unwrap_or((1, size, size));
+    let run = loops.iter().position(|&(_, src, _)| cols.1 != size && src == size);
+    let rows = run.or_else(|| (0..loops.len()).max_by_key(|&i| loops[i].0));
+    let rows = rows.map_or((1, 0, 0), |i| loops.remove(i));
+    let window = Window {
+        rows: rows.0 as usize,
+        cols: cols.0 as usize,
+        src_row: rows.1 as isize,
+        src_col: cols.1 as isize,
+        dst_row: rows.2 as isize,
+        dst_col: cols.2 as isize,
+    };
+    (window, loops)
 }
 
 /// Whether the kernel that packs takes 16-bit numbers without widening them first: a search reads each more than once.
@@ -197,4 +251,42 @@ fn packs_as_it_is(number: Number, codec: &BlockCodec) -> bool {
 fn reads_in_place(number: Number, args: &PackArgs) -> bool {
     let run = args.cols == 1 || args.src_col == number.size() as isize;
     run && matches!(number, Number::F32 | Number::Bf16 | Number::F16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(n: u64, byte: i64, slot: i64) -> Loop {
+        Loop { n, step: [0, byte, 0, 0, 0, slot] }
+    }
+
+    #[test]
+    fn faces_of_some_tiles_are_one_call() {
+        // Tiles of 2 x 2 faces of 16 x 16 elements of two bytes, into rows of 32 elements.
+        let faces = [one(2, 1024, 512), one(16, 32, 32), one(2, 512, 16), one(16, 2, 1), one(4, 2048, 1024)];
+        let loops = Loops::new(faces.into_iter(), None, 2);
+        assert!(loops.outside.is_empty());
+        let Window { rows, cols, src_row, src_col, dst_row, dst_col } = loops.window;
+        assert_eq!((rows, cols, src_row, src_col, dst_row, dst_col), (16, 16, 32, 2, 64, 2));
+        // Rows of faces follow one another from tile to tile.
+        let outer = &loops.outer[..loops.taken];
+        let expect = [(8, 1024, 1024), (2, 512, 32)].map(|(n, src, dst)| OuterLoop { n, src, dst });
+        assert_eq!(outer, expect);
+    }
+
+    #[test]
+    fn transposed_tiles_are_one_window() {
+        let tiles = [one(32, 2, 32), one(32, 8192, 1), one(4, 64, 1024)];
+        let loops = Loops::new(tiles.into_iter(), None, 2);
+        let Window { rows, cols, src_row, src_col, .. } = loops.window;
+        assert_eq!((rows, cols, src_row, src_col, loops.taken), (128, 32, 2, 8192, 0));
+    }
+
+    #[test]
+    fn units_are_walked_around_a_call() {
+        let pages = [Loop { n: 32, step: [1, 0, 0, 0, 0, 32] }, one(32, 2, 1), one(2, 64, 1024)];
+        let loops = Loops::new(pages.into_iter(), None, 2);
+        assert_eq!((loops.outside.len(), loops.window.rows, loops.window.cols), (1, 2, 32));
+    }
 }

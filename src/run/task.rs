@@ -5,6 +5,7 @@ use kernels::Destination;
 use super::assembly::{Assembly, Block};
 use super::clip::{Chunk, View, advance, clip, linear};
 use super::elements::{Calls, Scratch};
+use super::staging::Stage;
 use crate::plan::ir::{Leaf, MAX_LOOPS, ScheduledNest};
 use crate::plan::{OutOfRange, Plan};
 
@@ -18,6 +19,8 @@ pub(super) struct Task<'a, 'd> {
     /// What is assembled before it is written.
     pub(super) block: Option<Block>,
     pub(super) scratch: Scratch,
+    /// What is brought together before kernels take it.
+    stage: Option<Stage>,
 }
 
 impl<'a, 'd> Task<'a, 'd> {
@@ -28,7 +31,7 @@ impl<'a, 'd> Task<'a, 'd> {
         out: &'a mut Destination<'d>,
     ) -> Task<'a, 'd> {
         let source_begin = source_begin as i64;
-        Task { plan, source, source_begin, out, block: None, scratch: Scratch::default() }
+        Task { plan, source, source_begin, out, block: None, scratch: Scratch::default(), stage: None }
     }
 
     /// Writes all of `out`, which is the chunk; the first value that its destination cannot hold.
@@ -79,14 +82,22 @@ impl<'a, 'd> Task<'a, 'd> {
                         other => other.insert(Assembly::new(plan, nest, size, left)),
                     };
                     let block = self.block.get_or_insert_with(Block::zero);
-                    assembly.run(self.source, &mut self.scratch, block, at, first, self.out, to);
+                    assembly.run(
+                        self.source,
+                        (&mut self.scratch, &mut self.stage),
+                        block,
+                        at,
+                        first,
+                        self.out,
+                        to,
+                    );
                 }
                 Leaf::Element => {
                     let calls = match &mut calls {
                         Some(calls) if calls.size() == &size => calls,
                         other => other.insert(Calls::new(plan, nest, size)),
                     };
-                    calls.run(self.source, &mut self.scratch, at, self.out, to);
+                    calls.run(self.source, (&mut self.scratch, &mut self.stage), at, self.out, to);
                 }
                 Leaf::Fill => self.fill(nest, &size, to),
                 Leaf::Pack(parts) => {

@@ -6,6 +6,9 @@ use super::{Machine, Tuning};
 /// and by how much, is beside each number.
 pub const ZEN4: Tuning = Tuning {
     stream_from: 24 << 20,
+    transposed_from: 512 << 10,
+    // Rows of tiles are nearer.
+    transposed_apart: 1024,
     threads_from: 256 << 10,
     task: 64 << 10,
     tasks_per_thread: 4,

@@ -138,6 +138,11 @@ constants! {
     ragged_segment: [usize; 4], 64, MAX_BLOCK;
     /// Lines of the source of which such a block takes all elements, for elements of 1, 2, 4 and 8 bytes; a number.
     transposed_lines: [usize; 4], 1, 256;
+    /// A destination of at least so many bytes is written with non-temporal stores where the source runs across its rows: the
+    /// lines that a transpose writes a row apart do not stay in a core's own cache.
+    transposed_from: usize, 0, usize::MAX >> 1;
+    /// Rows that begin at least so far from each other are far apart there.
+    transposed_apart: usize, 0, 1 << 40;
     /// How far ahead of the block that is being assembled the source is fetched; 0 fetches nothing.
     fetched: usize, 0, 1 << 20;
     /// Of elements that go from source to destination at once, the run of the destination where its lines are gathered from

@@ -75,7 +75,11 @@ impl ModelFile {
     /// # Errors
     /// [`Error::Io`] that says what changed.
     pub fn check_unchanged(&self) -> Result<()> {
-        let now = self.reader.file().metadata().map_err(|e| Error::io(self.path.display(), "cannot look at it", e))?;
+        let now = self
+            .reader
+            .file()
+            .metadata()
+            .map_err(|e| Error::io(self.path.display(), "cannot look at it", e))?;
         if now.len() != self.len() {
             let what = format!("it changed while it was read: {} bytes became {}", self.len(), now.len());
             return Err(damaged(&self.path, what));

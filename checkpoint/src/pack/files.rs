@@ -11,6 +11,7 @@ use tilewright_files::Output;
 
 use super::elements::Elements;
 use super::event::{Event, Listener};
+use crate::hash::TreeHash;
 use crate::job::Conversion;
 use crate::manifest::{Journal, Record, SourceTensor};
 use crate::model::Entry;
@@ -18,9 +19,6 @@ use crate::model::Entry;
 /// Files that wait for their turn to be stored. Flushing a small one takes as long as writing some megabytes, so that
 /// a model's norms come faster than they are stored.
 const WAITING: usize = 16;
-
-/// So many bytes take much longer to hash than a thread to begin.
-const BESIDE: usize = 1 << 20;
 
 /// The most bytes between two buffers of a file, which lie on pages.
 const GAP: [u8; 4096] = [0; 4096];
@@ -56,27 +54,22 @@ pub(super) struct Files {
 /// The file that is being written.
 struct Current {
     output: Output,
-    hasher: blake3::Hasher,
+    hash: TreeHash,
     at: u64,
 }
 
 impl Current {
-    /// Appends bytes. Many are hashed by a thread of their own, as the other one waits for the disk.
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.at += bytes.len() as u64;
-        let Current { output, hasher, .. } = self;
-        if bytes.len() < BESIDE {
-            hasher.update(bytes);
-            return output.write(bytes);
-        }
-        std::thread::scope(|scope| {
-            let hash = || {
-                hasher.update(bytes);
-            };
-            let beside = std::thread::Builder::new().name("tilewright hash".into()).spawn_scoped(scope, hash);
-            beside.map_err(|e| Error::value("threads", format!("one more ({e})"), "fewer"))?;
-            output.write(bytes)
-        })
+        let hash = &self.hash;
+        self.output.write_seen(bytes, &|at, part| hash.see(at, part))
+    }
+
+    /// The hash of the file, all of which has been written.
+    fn blake3(&self) -> Result<String> {
+        let missing =
+            |at: u64, _: &mut [u8]| Err(Error::value("hash of a file", format!("no byte {at}"), "all"));
+        self.hash.finish(missing)
     }
 }
 
@@ -92,7 +85,8 @@ impl Files {
             let work = &self.work[self.written];
             let container = &work.conversion.container;
             let output = Output::create(&work.path, container.bytes)?;
-            let mut current = Current { output, hasher: blake3::Hasher::new(), at: 0 };
+            let mut current = Current { output, hash: TreeHash::new(container.bytes), at: 0 };
+            current.hash.want();
             current.write(&container.head)?;
             self.current = Some(current);
         }
@@ -102,13 +96,13 @@ impl Files {
     /// Hands the current file, all of which is there, on to be stored.
     fn complete(&mut self) -> Result<()> {
         self.current()?;
-        let Some(Current { output, hasher, .. }) = self.current.take() else { return Ok(()) };
+        let Some(current) = self.current.take() else { return Ok(()) };
         let work = &self.work[self.written];
         let mut record = work.record.clone();
         record.sources = work.sources.iter().map(SourceTensor::hashed).collect::<Result<_>>()?;
-        record.blake3 = hasher.finalize().to_hex().to_string();
+        record.blake3 = current.blake3()?;
         self.written += 1;
-        self.store.add(Written { output, record })
+        self.store.add(Written { output: current.output, record })
     }
 
     /// Completes every file before the work `end`: those without bytes have no piece that would.

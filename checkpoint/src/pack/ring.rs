@@ -69,9 +69,8 @@ impl Ring {
 
     /// The columns of the widest panels with which a job fits, if it does not fit as it is.
     fn panel_width(&self, job: &Job, options: &Options, known: &mut InPanels) -> Result<Option<u64>> {
-        let needed = |job: &Job| {
-            self.window_bytes(&Elements::new(Arc::clone(&job.array), None)?, &job.conversion)
-        };
+        let needed =
+            |job: &Job| self.window_bytes(&Elements::new(Arc::clone(&job.array), None)?, &job.conversion);
         if needed(job)? <= self.window_limit {
             return Ok(None);
         }
@@ -82,7 +81,9 @@ impl Ring {
             let width = columns.div_ceil(panels);
             let width = width.next_multiple_of(if width < WIDE { NARROW } else { WIDE });
             // What cannot be planned from panels is refused for the memory that it needs.
-            let Ok(windows) = job.in_panels(width, options, known).and_then(|job| needed(&job)) else { break };
+            let Ok(windows) = job.in_panels(width, options, known).and_then(|job| needed(&job)) else {
+                break;
+            };
             if best.is_none_or(|best| windows < best.0) {
                 best = Some((windows, width));
             }

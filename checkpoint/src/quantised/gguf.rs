@@ -137,7 +137,8 @@ impl Blocks<'_> {
         let (bytes, elements) = (self.of.bytes(), self.of.elements());
         let mut decoded = [0.0; MOST];
         let decoded = &mut decoded[..elements];
-        for (block, values) in self.blocks.chunks_exact(bytes).zip(self.values.chunks_exact_mut(4 * elements)) {
+        for (block, values) in self.blocks.chunks_exact(bytes).zip(self.values.chunks_exact_mut(4 * elements))
+        {
             decode(block, decoded);
             for (value, decoded) in values.as_chunks_mut::<4>().0.iter_mut().zip(&*decoded) {
                 *value = decoded.to_le_bytes();

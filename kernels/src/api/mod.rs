@@ -270,8 +270,29 @@ impl Kernels {
         dst_at: usize,
         w: &Window,
     ) -> bool {
+        self.cast_loops(cast, src, src_at, dst, dst_at, w, &[], 0)
+    }
+
+    /// [`Kernels::cast`] in every iteration of up to [`MAX_OUTER_LOOPS`](crate::MAX_OUTER_LOOPS) loops, outermost first. What
+    /// lies `prefetch_distance` bytes further in the source is prefetched meanwhile, unless that is 0; no byte depends on it.
+    ///
+    /// # Panics
+    /// As [`Kernels::cast`], in whichever iteration; and when there are more loops.
+    #[allow(clippy::too_many_arguments)]
+    pub fn cast_loops(
+        &self,
+        cast: Cast,
+        src: &[u8],
+        src_at: usize,
+        dst: &mut [MaybeUninit<u8>],
+        dst_at: usize,
+        w: &Window,
+        outer: &[OuterLoop],
+        prefetch_distance: isize,
+    ) -> bool {
         let mut fits = true;
-        if let Some(casting) = Casting::new(cast, src, src_at, dst, dst_at, w, &mut fits) {
+        let casting = Casting::new(cast, src, src_at, dst, dst_at, w, outer, prefetch_distance, &mut fits);
+        if let Some(casting) = casting {
             self.table.cast(casting);
         }
         fits

@@ -246,6 +246,18 @@ impl<'a> StridedCopy<'a> {
         StridedCopy { prefetch_distance: distance, ..self }
     }
 
+    /// Prefetches into L2 what lies one prefetch distance from the beginning of each row of the first iteration.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self) {
+        let WindowCopy { src, src_at, window, .. } = self.first;
+        if self.prefetch_distance != 0 {
+            for row in 0..window.rows as isize {
+                let at = src_at.wrapping_add_signed(row.wrapping_mul(window.src_row));
+                prefetch_rows_l2::<1>(src, at.wrapping_add_signed(self.prefetch_distance), 0);
+            }
+        }
+    }
+
     /// Bytes of an element.
     #[inline(always)]
     pub(crate) fn elem(&self) -> usize {

@@ -4,7 +4,9 @@ use std::mem::MaybeUninit;
 
 use super::strided::{self, Scratch, Side};
 use crate::formats::{Cast, Integer};
-use crate::memory::{Window, assert_readable, assert_writable};
+use crate::memory::{
+    OuterLoop, Window, assert_loop_count, assert_readable, assert_writable, for_each_iteration,
+};
 use crate::vectors::binary32::{self, Source};
 
 /// A cast whose window [`Casting::new`] has found to lie inside both slices.
@@ -15,14 +17,19 @@ pub(crate) struct Casting<'a> {
     dst: &'a mut [MaybeUninit<u8>],
     dst_at: usize,
     window: Window,
+    outer: &'a [OuterLoop],
+    prefetch_distance: isize,
     fits: &'a mut bool,
 }
 
 impl<'a> Casting<'a> {
-    /// The cast of a window, which clears `fits` for a value that does not fit. `None` when there is nothing to cast.
+    /// The cast of a window in every iteration of the outer loops, which clears `fits` for a value that does not fit. `None`
+    /// when there is nothing to cast.
     ///
     /// # Panics
-    /// When an element lies outside of its slice, or the destination has no room for that many elements.
+    /// When there are too many loops, an element lies outside of its slice in some iteration, or the destination has no room
+    /// for that many elements.
+    #[allow(clippy::too_many_arguments)]
     pub(crate) fn new(
         cast: Cast,
         src: &'a [u8],
@@ -30,14 +37,17 @@ impl<'a> Casting<'a> {
         dst: &'a mut [MaybeUninit<u8>],
         dst_at: usize,
         window: &Window,
+        outer: &'a [OuterLoop],
+        prefetch_distance: isize,
         fits: &'a mut bool,
     ) -> Option<Casting<'a>> {
-        if window.is_empty(&[]) {
+        assert_loop_count(outer);
+        if window.is_empty(outer) {
             return None;
         }
-        assert_readable(src.len(), src_at, cast.source_size(), window.src_loops(&[]));
-        assert_writable(dst.len(), dst_at, cast.size(), window.dst_loops(&[]));
-        Some(Casting { cast, src, src_at, dst, dst_at, window: *window, fits })
+        assert_readable(src.len(), src_at, cast.source_size(), window.src_loops(outer));
+        assert_writable(dst.len(), dst_at, cast.size(), window.dst_loops(outer));
+        Some(Casting { cast, src, src_at, dst, dst_at, window: *window, outer, prefetch_distance, fits })
     }
 }
 
@@ -64,17 +74,24 @@ macro_rules! with_type {
 /// Loops that the compiler vectorises, one for each pair of types; what is strided by way of L1.
 #[inline(always)]
 pub(crate) fn body(on: Casting<'_>) {
-    let Casting { cast, src, src_at, dst, dst_at, window, fits } = on;
-    let src = Side { bytes: src, at: src_at, size: cast.source_size() };
-    let dst = Side { bytes: dst, at: dst_at, size: cast.size() };
-    strided::convert(
-        window,
-        src,
-        dst,
-        0,
-        &mut Scratch::zero(),
+    let Casting { cast, src, dst, window, prefetch_distance, fits, .. } = on;
+    let mut scratch = Scratch::zero();
+    for_each_iteration(
+        on.outer,
         #[inline(always)]
-        |src, dst| *fits &= run(cast, src, dst),
+        |from, to| {
+            let src = Side { bytes: src, at: on.src_at.wrapping_add_signed(from), size: cast.source_size() };
+            let dst = Side { bytes: &mut *dst, at: on.dst_at.wrapping_add_signed(to), size: cast.size() };
+            strided::convert(
+                window,
+                src,
+                dst,
+                prefetch_distance,
+                &mut scratch,
+                #[inline(always)]
+                |src, dst| *fits &= run(cast, src, dst),
+            );
+        },
     );
 }
 
@@ -110,20 +127,24 @@ fn whole_numbers(from: Integer, to: Integer, src: &[u8], dst: &mut [MaybeUninit<
 
 /// Each element is [`Cast::apply`].
 pub(crate) fn scalar(on: Casting<'_>) {
-    let (w, size) = (on.window, on.cast.source_size());
-    for r in 0..w.rows as isize {
-        for c in 0..w.cols as isize {
-            let place = |at: usize, row: isize, col: isize| {
-                at.wrapping_add_signed(r.wrapping_mul(row)).wrapping_add_signed(c.wrapping_mul(col))
-            };
-            let mut code = [0; 8];
-            code[..size].copy_from_slice(&on.src[place(on.src_at, w.src_row, w.src_col)..][..size]);
-            let (code, fits) = on.cast.apply(u64::from_le_bytes(code));
-            let to = place(on.dst_at, w.dst_row, w.dst_col);
-            for (byte, code) in on.dst[to..][..on.cast.size()].iter_mut().zip(code.to_le_bytes()) {
-                byte.write(code);
+    let Casting { cast, src, src_at, dst, dst_at, window: w, outer, fits, .. } = on;
+    let size = cast.source_size();
+    for_each_iteration(outer, |from, to| {
+        let (src_at, dst_at) = (src_at.wrapping_add_signed(from), dst_at.wrapping_add_signed(to));
+        for r in 0..w.rows as isize {
+            for c in 0..w.cols as isize {
+                let place = |at: usize, row: isize, col: isize| {
+                    at.wrapping_add_signed(r.wrapping_mul(row)).wrapping_add_signed(c.wrapping_mul(col))
+                };
+                let mut code = [0; 8];
+                code[..size].copy_from_slice(&src[place(src_at, w.src_row, w.src_col)..][..size]);
+                let (code, code_fits) = cast.apply(u64::from_le_bytes(code));
+                let to = place(dst_at, w.dst_row, w.dst_col);
+                for (byte, code) in dst[to..][..cast.size()].iter_mut().zip(code.to_le_bytes()) {
+                    byte.write(code);
+                }
+                *fits &= code_fits;
             }
-            *on.fits &= fits;
         }
-    }
+    });
 }

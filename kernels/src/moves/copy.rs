@@ -42,6 +42,21 @@ pub(crate) fn elements(copy: StridedCopy<'_>) {
     }
 }
 
+/// [`body`] for elements of a row that lie one after another on both sides. What lies one prefetch distance from the rows is
+/// prefetched first.
+#[inline(always)]
+pub(crate) fn rows(copy: StridedCopy<'_>) {
+    copy.prefetch();
+    let copy = copy.merged();
+    match copy.elem() {
+        16 => copy.each::<16>(),
+        32 => copy.each::<32>(),
+        64 => copy.each::<64>(),
+        128 => copy.each::<128>(),
+        _ => copy.each_long(),
+    }
+}
+
 /// [`body`] with non-temporal stores, of elements that suit them.
 #[inline(always)]
 pub(crate) fn non_temporal(copy: StridedCopy<'_>, stores: NonTemporal) {

@@ -9,22 +9,22 @@ use std::mem::MaybeUninit;
 use super::copy;
 use crate::memory::{CACHE_LINE, StridedCopy, Window, as_written, prefetch_rows_l2};
 
-/// The most elements of a block.
-const BLOCK: usize = 512;
+/// The most bytes of a block on either side.
+const BLOCK: usize = 4096;
 
-/// The most bytes of an element.
-const ELEMENT: usize = 8;
+/// Elements from which on a run is worth a call of its own: shorter ones are brought together.
+const LONG: usize = 64;
 
 /// What a block needs in L1: its elements before and after they are converted.
 pub(crate) struct Scratch {
-    before: [u8; BLOCK * ELEMENT],
-    after: [u8; BLOCK * ELEMENT],
+    before: [u8; BLOCK],
+    after: [u8; BLOCK],
 }
 
 impl Scratch {
     #[inline(always)]
     pub(crate) fn zero() -> Scratch {
-        Scratch { before: [0; BLOCK * ELEMENT], after: [0; BLOCK * ELEMENT] }
+        Scratch { before: [0; BLOCK], after: [0; BLOCK] }
     }
 }
 
@@ -48,24 +48,29 @@ pub(crate) fn convert(
     mut run: impl FnMut(&[u8], &mut [MaybeUninit<u8>]),
 ) {
     let w = oriented(window, src.size, dst.size);
-    let (gathers, scatters) = (w.src_col != src.size as isize, w.dst_col != dst.size as isize);
-    let (rows, cols) = if gathers || scatters { block(&w, src.size, dst.size) } else { (w.rows, w.cols) };
-    let whole = cols == w.cols && w.dst_row == (w.cols * dst.size) as isize;
+    let (near_runs, far_runs) = (w.src_col == src.size as isize, w.dst_col == dst.size as isize);
+    let together = !near_runs || !far_runs || w.cols < LONG;
+    let (rows, cols) = if together { block(&w, src.size, dst.size) } else { (w.rows, w.cols) };
     for col in (0..w.cols).step_by(cols) {
         for row in (0..w.rows).step_by(rows) {
             let part = Window { rows: rows.min(w.rows - row), cols: cols.min(w.cols - col), ..w };
             let from = place(src.at, row, w.src_row, col, w.src_col);
             let to = place(dst.at, row, w.dst_row, col, w.dst_col);
             let (from_row, to_row) = ((part.cols * src.size) as isize, (part.cols * dst.size) as isize);
+            // Rows that follow one another are one run.
+            let near_run = near_runs && (part.rows == 1 || w.src_row == from_row);
+            let far_run = far_runs && (part.rows == 1 || w.dst_row == to_row);
+            let long = part.cols >= LONG;
+            let gathers = !near_run && !(near_runs && long);
+            let scatters = !far_run && !(far_runs && long);
             if gathers {
                 let packed = Window { dst_row: from_row, dst_col: src.size as isize, ..part };
                 let room = as_written(before);
                 if let Some(copy) = StridedCopy::new(src.size, src.bytes, from, room, 0, &packed, &[]) {
-                    copy::elements(copy.prefetching(prefetch_distance));
+                    bring(copy.prefetching(prefetch_distance), near_runs);
                 }
             }
-            // Rows that follow one another on both sides are one run.
-            let joined = gathers && (scatters || whole);
+            let joined = (gathers || near_run) && (scatters || far_run);
             let (runs, elements) = if joined { (1, part.rows * part.cols) } else { (part.rows, part.cols) };
             for r in 0..runs {
                 let near = if gathers {
@@ -88,11 +93,17 @@ pub(crate) fn convert(
             if scatters {
                 let packed = Window { src_row: to_row, src_col: dst.size as isize, ..part };
                 if let Some(copy) = StridedCopy::new(dst.size, after, 0, dst.bytes, to, &packed, &[]) {
-                    copy::elements(copy);
+                    bring(copy, far_runs);
                 }
             }
         }
     }
+}
+
+/// Copies elements between a window and L1; `runs`: those of a row lie one after another on both sides.
+#[inline(always)]
+fn bring(copy: StridedCopy<'_>, runs: bool) {
+    if runs { copy::rows(copy) } else { copy::elements(copy) }
 }
 
 /// The window with its rows and columns as they suit best: runs along the columns where there are some, and what is narrower
@@ -116,10 +127,11 @@ fn oriented(w: Window, from: usize, to: usize) -> Window {
 /// Rows and columns of a block: a cache line along the rows of a transpose, and as many columns as there is room for.
 #[inline(always)]
 fn block(w: &Window, from: usize, to: usize) -> (usize, usize) {
+    let capacity = BLOCK / from.max(to);
     let element = if w.dst_row == to as isize { to } else { from };
     let rows = w.rows.min((CACHE_LINE / element).clamp(8, 32));
-    let cols = w.cols.min(BLOCK / rows);
-    (w.rows.min(BLOCK / cols), cols)
+    let cols = w.cols.min(capacity / rows);
+    (w.rows.min(capacity / cols), cols)
 }
 
 /// Where the element of a row and a column lies.

@@ -103,12 +103,16 @@ mod tests {
                 let layout = panels.layout(&Tensor::new(shape, DType::U16)).unwrap();
                 let (other, count) = (3 - dim, shape[dim].div_ceil(width));
                 assert_eq!(layout.total_bytes(), 2 * shape[0] * count * shape[other] * width);
-                for index in (0..shape.iter().product()).map(|i: u64| {
-                    [i / (shape[1] * shape[2]), i / shape[2] % shape[1], i % shape[2]]
-                }) {
+                for index in (0..shape.iter().product())
+                    .map(|i: u64| [i / (shape[1] * shape[2]), i / shape[2] % shape[1], i % shape[2]])
+                {
                     let (panel, within) = (index[dim] / width, index[dim] % width);
                     let place = ((index[0] * count + panel) * shape[other] + index[other]) * width + within;
-                    assert_eq!(layout.locate(&index).unwrap()[0].byte, 2 * place, "{shape:?} {index:?} by {width}");
+                    assert_eq!(
+                        layout.locate(&index).unwrap()[0].byte,
+                        2 * place,
+                        "{shape:?} {index:?} by {width}"
+                    );
                 }
             }
         }
@@ -122,6 +126,9 @@ mod tests {
         }
         assert!(Panels { dim: 0, width: 1 }.layout(&Tensor::new([4], DType::U8)).is_err());
         assert!(Panels { dim: 0, width: u64::MAX }.layout(&tensor).is_err());
-        assert_eq!(Panels { dim: 0, width: 3 }.layout(&Tensor::new([0, 4], DType::U8)).unwrap().total_bytes(), 0);
+        assert_eq!(
+            Panels { dim: 0, width: 3 }.layout(&Tensor::new([0, 4], DType::U8)).unwrap().total_bytes(),
+            0
+        );
     }
 }

@@ -16,6 +16,10 @@ struct Nest<'a> {
     tile_rows: Option<i64>,
     /// The loop along which the source runs, where that is not the innermost: a transpose.
     across: Option<usize>,
+    /// Whether the innermost loop goes from unit to unit of the source, so that blocks are brought together first.
+    staged: bool,
+    /// Bytes from unit to unit of the source.
+    pitch: i64,
     /// Whether rows of the destination begin anywhere in a line.
     ragged: bool,
     /// Whether the source is copied in runs of whole segments, which need no assembling.
@@ -32,14 +36,24 @@ impl Nest<'_> {
             block_bytes: dst.block_bytes as i64,
             tile_rows: src.codec.map(|c| c.tile().rows() as i64),
             across: None,
+            staged: src.codec.is_none()
+                && !matches!(op, Op::Cast { .. })
+                && loops.last().is_some_and(|l| l.step[0] != 0 && l.step[3] == 0),
+            pitch: src.space.pitch_bytes as i64,
             ragged: false,
             in_runs: false,
             tuning,
         };
-        let run = |l: &Loop| if nest.tile_rows.is_some() { l.step[2] == 1 } else { l.step[1] == nest.near };
+        let run = |l: &Loop| match nest.tile_rows {
+            Some(_) => l.step[2] == 1,
+            None => l.step[0] == 0 && l.step[1] == nest.near,
+        };
         let length = loops.last().filter(|l| run(l)).map_or(0, |l| (l.n as i64).saturating_mul(nest.near));
         let runs = length >= 16;
+        // One element that is repeated leaves no line of the source half read.
+        let repeats = loops.last().is_none_or(|l| l.src() == [0; 3]);
         let across = (0..loops.len()).rev().find(|&i| !runs && nest.fits(&loops[i]) && run(&loops[i]));
+        let across = across.filter(|_| !repeats);
         nest.ragged = nest.is_ragged();
         nest.in_runs = matches!(op, Op::Copy(_)) && runs && length >= tuning.segment as i64;
         nest.across = across;
@@ -48,7 +62,7 @@ impl Nest<'_> {
 
     /// Whether a kernel's window can have a loop; windows of a block source stay inside of one tile.
     fn fits(&self, l: &Loop) -> bool {
-        stays_in_unit(l) && !(self.tile_rows.is_some() && l.step[1] != 0)
+        (stays_in_unit(l) || self.staged && l.step[3] == 0) && !(self.tile_rows.is_some() && l.step[1] != 0)
     }
 
     /// The loop from tile to tile of a block source.
@@ -62,7 +76,7 @@ impl Nest<'_> {
         match (self.fits(l), self.tile_rows) {
             (false, _) => 0,
             (true, Some(_)) => l.step[2].abs(),
-            (true, None) => l.step[1].abs(),
+            (true, None) => l.step[0].saturating_mul(self.pitch).saturating_add(l.step[1]).saturating_abs(),
         }
     }
 
@@ -100,6 +114,12 @@ impl Nest<'_> {
     }
 }
 
+/// Whether the source runs across rows of the destination that lie far apart.
+pub(super) fn transposes(loops: &[Loop], conversion: Conversion<'_>) -> bool {
+    let across = Nest::new(loops, conversion).across;
+    across.is_some_and(|i| loops[i].step[4] >= conversion.tuning.transposed_apart as i64)
+}
+
 /// The schedule of elements that are assembled, and the bytes of a run of the destination that a block makes.
 pub(super) fn schedule(loops: &[Loop], conversion: Conversion<'_>) -> (Schedule, i64) {
     let nest = Nest::new(loops, conversion);
@@ -116,7 +136,7 @@ pub(super) fn schedule(loops: &[Loop], conversion: Conversion<'_>) -> (Schedule,
     let extent = widen(&nest, &mut schedule, segment.bytes);
     overlap(&nest, &mut schedule, extent);
     windows(&nest, &mut schedule);
-    schedule.assembled = true;
+    (schedule.assembled, schedule.staged) = (true, nest.staged);
     prefetch(&nest, &mut schedule);
     let run = run(&nest, &schedule, extent);
     (schedule, run)
@@ -134,7 +154,11 @@ fn run(nest: &Nest<'_>, schedule: &Schedule, extent: i64) -> i64 {
 /// Makes blocks of several segments, so that the source too is read in whole lines; returns the bytes of a segment.
 fn widen(nest: &Nest<'_>, schedule: &mut Schedule, mut extent: i64) -> i64 {
     let Nest { loops, near, block_bytes, tile_rows, across, in_runs, tuning, .. } = *nest;
-    let most = tuning.block as u64;
+    // What is staged has the same room as what is assembled.
+    let most = match nest.staged {
+        true => (tuning.block as i64 * block_bytes / near.max(block_bytes)) as u64,
+        false => tuning.block as u64,
+    };
     let mut between = between(loops, schedule.segment, |l| nest.stride(l));
     if in_runs {
         between.clear();
@@ -177,7 +201,11 @@ fn widen(nest: &Nest<'_>, schedule: &mut Schedule, mut extent: i64) -> i64 {
 /// Where a transpose's rows begin anywhere in a line, blocks overlap by a line, so that segments can end where lines do.
 fn overlap(nest: &Nest<'_>, schedule: &mut Schedule, extent: i64) {
     let Nest { loops, block_bytes, across, .. } = *nest;
-    if across.is_some() && extent == nest.across_bytes() && schedule.segment + 1 == loops.len() {
+    if across.is_some()
+        && !nest.staged
+        && extent == nest.across_bytes()
+        && schedule.segment + 1 == loops.len()
+    {
         let (i, line) = (schedule.segment, LINE as u64 / block_bytes as u64);
         if nest.ragged && loops[i].n > schedule.blocks[i] && (1..schedule.blocks[i]).contains(&line) {
             schedule.overlap = line;
@@ -216,8 +244,8 @@ pub(super) fn cached(loops: &[Loop], src: &Endpoint, mut schedule: Schedule) -> 
     (schedule.assembled, schedule.overlap) = (false, 0);
     schedule.blocks.fill(1);
     kernel.into_iter().flatten().for_each(|i| schedule.blocks[i] = loops[i].n);
-    // Unpacking takes no other loops.
-    let takes = |&&i: &&usize| src.codec.is_none() && stays_in_unit(&loops[i]);
+    // Of what is unpacked, a call takes the loops inside of one tile.
+    let takes = |&&i: &&usize| stays_in_unit(&loops[i]) && (src.codec.is_none() || loops[i].step[1] == 0);
     schedule.order.iter().rev().take_while(takes).for_each(|&i| schedule.blocks[i] = loops[i].n);
     schedule
 }

@@ -23,6 +23,11 @@ mod tiles;
 use super::conversion::Conversion;
 use super::ir::{LINE, Leaf, Loop, Nest, Schedule, ScheduledNest};
 
+/// Whether a plan transposes elements.
+pub(super) fn transposes(nests: &[Nest], conversion: Conversion<'_>) -> bool {
+    nests.iter().any(|nest| nest.leaf == Leaf::Element && assembled::transposes(&nest.loops, conversion))
+}
+
 /// Chooses how each nest runs.
 pub(super) fn schedule(nests: Vec<Nest>, conversion: Conversion<'_>) -> Vec<ScheduledNest> {
     let Conversion { src, dst, op, streams, tuning } = conversion;
@@ -37,7 +42,7 @@ pub(super) fn schedule(nests: Vec<Nest>, conversion: Conversion<'_>) -> Vec<Sche
             Leaf::Element => {
                 let (schedule, segment) = assembled::schedule(&loops, conversion);
                 // Segments under one cache line gain nothing from assembly.
-                if streams && segment >= LINE as i64 {
+                if schedule.staged || streams && segment >= LINE as i64 {
                     schedule
                 } else {
                     assembled::cached(&loops, src, schedule)
@@ -121,6 +126,28 @@ mod tests {
         let plan = plan(&[601, 64], DType::Bf16, "memref<601x64xbf16>", to, Store::Streamed);
         let schedule = &plan.nests[0].schedule;
         assert_eq!((schedule.overlap, schedule.blocks[1]), (32, 256 - 32));
+    }
+
+    #[test]
+    fn pages_that_are_transposed_are_brought_together_first() {
+        let pages = "ttnn(dtype=bfloat16, layout=ROW_MAJOR, memory=INTERLEAVED, banks=12, alignment=64)";
+        let to = "memref<512x64xbf16, strided<[1, 512]>>";
+        let plan = plan(&[512, 64], DType::Bf16, pages, to, Store::Cached);
+        let Schedule { staged, assembled, blocks, rows, cols, .. } = &plan.nests[0].schedule;
+        // A kernel gets a window of elements of several pages.
+        assert!(*staged && *assembled && blocks.iter().all(|&n| n > 1), "{plan}");
+        assert_eq!((*rows, *cols), (Some(0), Some(1)));
+    }
+
+    #[test]
+    fn transposes_to_rows_far_apart_are_streamed_sooner() {
+        let streams = |to: &str| {
+            let from = "memref<1024x512xbf16>";
+            plan(&[1024, 512], DType::Bf16, from, to, Store::Auto).streams
+        };
+        let has = plan(&[1], DType::U8, "memref<1xui8>", "memref<1xui8>", Store::Auto).kernels;
+        assert_eq!(streams("memref<1024x512xbf16, strided<[1, 1024]>>"), has.has_non_temporal_stores());
+        assert!(!streams("memref<1024x512xbf16>") && !streams("ttnn(dtype=bfloat16, layout=TILE)"));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::blocks::by_source_of;
 use crate::plan::conversion::Conversion;
 use crate::plan::ir::{Gather, InPlace, LINE, Loop, Schedule};
 
-/// Tiles that are packed from where they lie are taken in rows.
+/// Tiles are taken in rows, whether they are packed from where they lie or brought together first.
 pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<'_>) -> Schedule {
     let Conversion { src, dst, streams, tuning, .. } = conversion;
     let mut schedule = Schedule::new(loops);
@@ -19,7 +19,9 @@ pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<
         schedule.order = by_source_of(loops.len(), |i| (reads(i), loops[i].step[4]));
     }
     let row = schedule.order.last().copied();
-    let row = row.filter(|&i| schedule.in_place.is_some() && !changes_unit(i));
+    let gathered = schedule.in_place.is_none();
+    // What is gathered may lie in any unit of the source.
+    let row = row.filter(|&i| if gathered { loops[i].step[3] == 0 } else { !changes_unit(i) });
     if let Some(row) = row {
         schedule.tiles = Some(row);
         schedule.blocks[row] = loops[row].n;

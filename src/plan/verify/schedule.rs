@@ -25,7 +25,9 @@ pub(super) fn runs_every_iteration(nest: &ScheduledNest, conversion: Conversion<
             Leaf::Fill => fills(nest, conversion),
             Leaf::Pack(parts) => packs(nest, parts.iter().all(|p| p.moves.len() == count), conversion),
             Leaf::Element => {
-                windows(nest, conversion) && (!nest.schedule.assembled || assembles(nest, conversion))
+                windows(nest, conversion)
+                    && (!nest.schedule.staged || stages(nest, conversion))
+                    && (!nest.schedule.assembled || assembles(nest, conversion))
             }
         };
     if ok {
@@ -58,30 +60,45 @@ fn fills(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
     taken && cols.is_none_or(|i| blocks[i] == 1 || nest.loops[i].step[4] == conversion.dst.block_bytes as i64)
 }
 
-/// A call packs tiles of one row that it reads in place; what is not read in place is packed alone.
+/// A call packs tiles of one row. Where it reads them in place they lie in one unit of the source, and in the slots of none
+/// of its tiles; what is gathered is found tile by tile, whichever loops go there.
 fn packs(nest: &ScheduledNest, moves: bool, conversion: Conversion<'_>) -> bool {
     let Leaf::Pack(parts) = &nest.leaf else { return false };
     let Schedule { tiles, blocks, segment, in_place, .. } = &nest.schedule;
-    let taken = (0..nest.loops.len()).all(|i| blocks[i] == 1 || (*tiles == Some(i) && in_place.is_some()));
-    let row = tiles.is_none_or(|i| {
-        let [_, _, slot] = parts[0].moves[i];
-        let run = nest.loops[i].step[4] == conversion.dst.block_bytes as i64;
-        // Tiles that are put together first must be a run.
-        let gathered = conversion.streams && *segment <= i;
-        blocks[i] == 1 || (parts[0].moves[i][0] == 0 && slot == 0 && (run || !gathered))
-    });
-    moves && taken && row
+    let taken = (0..nest.loops.len()).all(|i| blocks[i] == 1 || *tiles == Some(i));
+    let row = moves
+        && tiles.is_none_or(|i| {
+            let Some([unit, _, slot]) = parts.first().map(|part| part.moves[i]) else { return false };
+            let run = nest.loops[i].step[4] == conversion.dst.block_bytes as i64;
+            // Tiles that are put together first must be a run.
+            let together = conversion.streams && *segment <= i;
+            blocks[i] == 1 || in_place.is_none() || (unit == 0 && slot == 0 && (run || !together))
+        });
+    taken && row
 }
 
 /// The loops of a window stay inside of one unit of the source, and of a block source inside of one tile; those from tile
 /// to tile do just that. What no window takes is followed one by one.
 fn windows(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
-    let Schedule { rows, cols, tiles, blocks, .. } = &nest.schedule;
+    let Schedule { rows, cols, tiles, blocks, staged, .. } = &nest.schedule;
     let block = conversion.src.codec.is_some();
     let blocked = |i: &Option<usize>| i.filter(|&i| blocks[i] > 1).map(|i| &nest.loops[i]);
-    let window = |l: &Loop| l.step[0] == 0 && (!block || l.step[1] == 0);
+    let window = |l: &Loop| (l.step[0] == 0 || *staged) && (!block || l.step[1] == 0);
     let tile = |l: &Loop| block && l.step[0] == 0 && l.step[1] > 0 && l.step[2] == 0;
     [rows, cols].into_iter().filter_map(blocked).all(window) && blocked(tiles).is_none_or(tile)
+}
+
+/// What is staged has room, with what a block overlaps; each element is an element of the source, copied or converted.
+fn stages(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
+    let Schedule { blocks, segment, overlap, .. } = &nest.schedule;
+    let elements = blocks.iter().enumerate().try_fold(1_u64, |elements, (i, &n)| {
+        let overlap = if i == *segment { *overlap } else { 0 };
+        elements.checked_mul(n.checked_add(overlap)?)
+    });
+    let bytes = elements.and_then(|elements| elements.checked_mul(conversion.op.source_size() as u64));
+    conversion.src.codec.is_none()
+        && matches!(conversion.op, Op::Copy(_) | Op::Convert(..))
+        && bytes.is_some_and(|bytes| bytes <= MAX_BLOCK as u64)
 }
 
 /// What is assembled fills segments: runs of the destination that lie apart in the scratch, and fit.

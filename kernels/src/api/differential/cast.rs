@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::{Kernels, assume_written};
-use crate::{Cast, Integer, Number, Window};
+use crate::{Cast, Integer, Number, OuterLoop, Window};
 
 /// Every pair of formats over the edges of all ranges, through the windows that take a path of their own.
 pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
@@ -31,5 +31,14 @@ pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
             };
             assert_eq!(run(tested), run(rule), "{} {cast:?} over {w:?}", tested.isa().name());
         }
+        // The same in loops around a window.
+        let w = Window { rows: 2, cols: 3, src_row: 5 * f, src_col: f, dst_row: 3 * t, dst_col: t };
+        let outer = [OuterLoop { n: 2, src: 20 * f, dst: 18 * t }, OuterLoop { n: 3, src: -f, dst: 6 * t }];
+        let run = |kernels: &Kernels| {
+            let mut dst = vec![MaybeUninit::new(0xEE); 36 * to + 8];
+            let fits = kernels.cast_loops(cast, &src, 2 * from, &mut dst, 3, &w, &outer, 64);
+            (fits, assume_written(dst))
+        };
+        assert_eq!(run(tested), run(rule), "{} {cast:?} in loops", tested.isa().name());
     }
 }

@@ -37,6 +37,13 @@ pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
                 same(tested, rule, from, to, &src, &window(rows, cols, f, r * f, c * t, t));
                 same(tested, rule, from, to, &src, &window(rows, cols, 0, f, c * t, t));
             }
+            // Short rows with gaps between them are brought together, in blocks and what is left of them; long ones are not.
+            for (rows, cols) in [(100, 33), (9, 130)] {
+                let c = cols as isize;
+                same(tested, rule, from, to, &src, &window(rows, cols, c * f + 3, f, c * t, t));
+                same(tested, rule, from, to, &src, &window(rows, cols, c * f, f, c * t + 5, t));
+                same(tested, rule, from, to, &src, &window(rows, cols, c * f + 3, f, c * t + 5, t));
+            }
             // What goes by way of L1, in blocks and what is left of them.
             for (rows, cols) in [(40, 53), (53, 40), (3, 700), (700, 3), (17, 16)] {
                 let (r, c) = (rows as isize, cols as isize);

@@ -235,8 +235,8 @@ mod tests {
     fn the_work_over_a_plan_is_bounded() {
         let (from, to) = ragged();
         let plan = Plan::compile(&from, &to, &Options::default()).unwrap();
-        let Plan { src, dst, op, streams, .. } = &plan;
-        let conversion = Conversion { src, dst, op: *op, streams: *streams };
+        let Plan { src, dst, op, streams, tuning, .. } = &plan;
+        let conversion = Conversion { src, dst, op: *op, streams: *streams, tuning };
         let nests = schedule::schedule(lower::lower(&from, &to, to.padding().unwrap()).unwrap(), conversion);
         let within = |limit| belong_within(limit, &nests, &from, &to);
         let needed = (0..10_000).find(|&limit| within(limit).is_ok()).unwrap();

@@ -1,0 +1,94 @@
+//! Blocks of a source whose units lie anywhere (pages in banks), brought together in L1 as they are: kernels take loops
+//! from unit to unit there as any others.
+
+use kernels::{Destination, MAX_OUTER_LOOPS, OuterLoop, Window};
+use smallvec::SmallVec;
+
+use super::clip::advance;
+use super::destination::writable;
+use crate::plan::Plan;
+use crate::plan::ir::{AddressPair, MAX_BLOCK, MAX_LOOPS, ScheduledNest};
+
+/// What was brought together: whole cache lines.
+#[repr(align(64))]
+pub(super) struct Stage([u8; MAX_BLOCK]);
+
+/// How blocks of one size are brought together: which loops one copy takes, and which are walked around it.
+pub(super) struct Staging {
+    elem: usize,
+    /// How far each loop of a block steps in what was brought together.
+    pub(super) near: [i64; MAX_LOOPS],
+    window: Window,
+    outer: [OuterLoop; MAX_OUTER_LOOPS],
+    taken: usize,
+    /// Loops from unit to unit, with their iterations, innermost first.
+    outside: SmallVec<[(usize, u64); 16]>,
+}
+
+impl Staging {
+    /// `size`: how many iterations of each loop a block has.
+    pub(super) fn new(plan: &Plan, nest: &ScheduledNest, size: &[u64; MAX_LOOPS]) -> Staging {
+        let (loops, elem) = (&nest.loops, plan.op.source_size());
+        // The verifier bounds the elements of a block, so that few loops have more than one iteration.
+        let mut order: SmallVec<[usize; 16]> = (0..loops.len()).filter(|&i| size[i] > 1).collect();
+        order.sort_unstable_by_key(|&i| loops[i].src().map(i64::unsigned_abs));
+        let (mut near, mut bytes) = ([0; MAX_LOOPS], elem as i64);
+        for &i in &order {
+            near[i] = bytes;
+            bytes *= size[i] as i64;
+        }
+        let inside = order.iter().position(|&i| loops[i].step[0] != 0).unwrap_or(order.len());
+        let inside = inside.min(MAX_OUTER_LOOPS + 2);
+        let outside = order[inside..].iter().map(|&i| (i, size[i])).collect();
+        let one = |i: usize| OuterLoop {
+            n: size[i] as usize,
+            src: loops[i].step[1] as isize,
+            dst: near[i] as isize,
+        };
+        let none = OuterLoop { n: 1, src: 0, dst: 0 };
+        let mut taken = order[..inside].iter().map(|&i| one(i));
+        let (cols, rows) = (taken.next().unwrap_or(none), taken.next().unwrap_or(none));
+        let mut outer = [none; MAX_OUTER_LOOPS];
+        let count = taken.len();
+        outer[..count].iter_mut().rev().zip(taken).for_each(|(outer, l)| *outer = l);
+        let window = Window {
+            rows: rows.n,
+            cols: cols.n,
+            src_row: rows.src,
+            src_col: cols.src,
+            dst_row: rows.dst,
+            dst_col: cols.dst,
+        };
+        Staging { elem, near, window, outer, taken: count, outside }
+    }
+
+    /// Brings the block that begins at `at` together.
+    pub(super) fn run<'s>(
+        &self,
+        plan: &Plan,
+        nest: &ScheduledNest,
+        source: &[u8],
+        mut at: AddressPair,
+        stage: &'s mut Option<Stage>,
+    ) -> &'s [u8] {
+        let Stage(bytes) = stage.get_or_insert_with(|| Stage([0; MAX_BLOCK]));
+        let outer = &self.outer[..self.taken];
+        let (mut to, mut done) = (0_i64, [0_u64; MAX_LOOPS]);
+        loop {
+            let from = (plan.src.space.unit_at(at[0]) + at[1]) as usize;
+            let out = &mut Destination::cached(writable(bytes));
+            plan.kernels.copy_loops(self.elem, source, from, out, to as usize, &self.window, outer, 0);
+            let more = self.outside.iter().any(|&(i, n)| {
+                done[i] += 1;
+                let by = if done[i] < n { 1 } else { 1 - done[i] as i64 };
+                at = advance(at, nest.loops[i].step, by);
+                to += self.near[i] * by;
+                done[i] %= n;
+                by == 1
+            });
+            if !more {
+                return bytes;
+            }
+        }
+    }
+}
