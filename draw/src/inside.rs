@@ -2,8 +2,8 @@
 
 use tilewright::{Layout, Result};
 
-use super::panel::{Lines, index};
-use super::picture::Picture;
+use super::owners::Owners;
+use super::panel::{Lines, Panel, index};
 
 /// The most elements of a cell that are shown one by one.
 const MAX_ELEMENTS: u64 = 1 << 12;
@@ -26,19 +26,29 @@ pub struct Inside {
     pub group: u64,
 }
 
+/// The cells of a picture.
+pub(crate) struct Cells<'a> {
+    /// What a cell is.
+    pub(crate) unit: &'static str,
+    pub(crate) panel: &'a Panel,
+    pub(crate) owners: &'a Owners,
+    /// The first bit of each in its first copy; none of padding.
+    pub(crate) begins: &'a [Option<u64>],
+}
+
 impl Inside {
     /// The inside of the cells of a picture; none where its cells are elements or have too many, where they begin at
     /// different rows or columns of padding, and where some are not like others.
     ///
     /// # Errors
     /// As [`Layout::locate`].
-    pub(crate) fn of(layout: &Layout, lines: &[Lines; 2], picture: &Picture) -> Result<Option<Inside>> {
-        let [rows, cols] = picture.panel.cell;
-        let parts = ["tile", "stick", "block"].contains(&picture.unit) && rows * cols <= MAX_ELEMENTS;
+    pub(crate) fn of(layout: &Layout, lines: &[Lines; 2], cells: &Cells<'_>) -> Result<Option<Inside>> {
+        let [rows, cols] = cells.panel.cell;
+        let parts = ["tile", "stick", "block"].contains(&cells.unit) && rows * cols <= MAX_ELEMENTS;
         if !parts || !lines[0].fill_groups(rows) || !lines[1].fill_groups(cols) {
             return Ok(None);
         }
-        let codec = &picture.owners.codec;
+        let codec = &cells.owners.codec;
         let mut inside = Inside {
             rows: vec![],
             cols: vec![],
@@ -51,13 +61,13 @@ impl Inside {
             let held = (0..lines.len()).rev().filter(|&n| lines[n].is_some());
             held.max_by_key(|&n| lines[n].as_ref().map_or(0, |l| l.end - l.start))
         };
-        let (Some(row), Some(col)) = (longest(&picture.panel.rows), longest(&picture.panel.cols)) else {
+        let (Some(row), Some(col)) = (longest(&cells.panel.rows), longest(&cells.panel.cols)) else {
             return Ok(None);
         };
-        let (Some(down), Some(right)) = (&picture.panel.rows[row], &picture.panel.cols[col]) else {
+        let (Some(down), Some(right)) = (&cells.panel.rows[row], &cells.panel.cols[col]) else {
             return Ok(None);
         };
-        let begin = picture.bits(0).nth(row * picture.panel.cols.len() + col).flatten();
+        let begin = cells.begins[row * cells.panel.cols.len() + col];
         let Some(begin) = begin.map(|bit| bit + inside.header_bits) else { return Ok(None) };
         let far = |row, col| -> Result<u64> {
             let (bit, _) = element(layout, row, col)?;
@@ -66,7 +76,7 @@ impl Inside {
         let rows = down.clone().map(|row| far(row, right.start)).collect::<Result<Vec<u64>>>()?;
         let cols = right.clone().map(|col| far(down.start, col)).collect::<Result<Vec<u64>>>()?;
         (inside.rows, inside.cols) = (rows, cols);
-        Ok(if inside.is_that_of_all(layout, picture)? { Some(inside) } else { None })
+        Ok(if inside.is_that_of_all(layout, cells)? { Some(inside) } else { None })
     }
 
     /// The first bit of an element, and the byte that it shares, in the cell that begins at a bit.
@@ -77,16 +87,15 @@ impl Inside {
     }
 
     /// Whether corners and middles of cells all over the tensor lie where the layout has them.
-    fn is_that_of_all(&self, layout: &Layout, picture: &Picture) -> Result<bool> {
-        let width = picture.panel.cols.len();
-        let cells = picture.panel.rows.len() * width;
-        for cell in (0..cells).step_by((cells / COMPARED).max(1)) {
-            let (Some(rows), Some(cols)) =
-                (&picture.panel.rows[cell / width], &picture.panel.cols[cell % width])
+    fn is_that_of_all(&self, layout: &Layout, cells: &Cells<'_>) -> Result<bool> {
+        let width = cells.panel.cols.len();
+        let count = cells.panel.rows.len() * width;
+        for cell in (0..count).step_by((count / COMPARED).max(1)) {
+            let (Some(rows), Some(cols)) = (&cells.panel.rows[cell / width], &cells.panel.cols[cell % width])
             else {
                 continue;
             };
-            let Some(begin) = picture.bits(0).nth(cell).flatten() else { return Ok(false) };
+            let Some(begin) = cells.begins[cell] else { return Ok(false) };
             let (tall, wide) = ((rows.end - rows.start) as usize, (cols.end - cols.start) as usize);
             for (r, c) in [(0, 0), (0, wide - 1), (tall - 1, 0), (tall / 2, wide / 2), (tall - 1, wide - 1)] {
                 let there = element(layout, rows.start + r as u64, cols.start + c as u64)?;

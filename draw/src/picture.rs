@@ -4,7 +4,7 @@ use tilewright::{Error, Format, Layout, Result};
 
 use super::blocks::{Blocks, Choice, across};
 use super::hardware::{Hardware, Term};
-use super::inside::Inside;
+use super::inside::{Cells, Inside};
 use super::memory::{Memory, Slot};
 use super::owners::{LINE, Owners, element_bits};
 use super::panel::{Lines, Panel, index};
@@ -131,7 +131,9 @@ impl Picture {
             shared: vec![],
         };
         picture.place(layout, &lines, choice.inner)?;
-        picture.inside = Inside::of(layout, &lines, &picture)?;
+        let begins: Vec<Option<u64>> = picture.bits(0).collect();
+        let Picture { unit, panel, owners, .. } = &picture;
+        picture.inside = Inside::of(layout, &lines, &Cells { unit, panel, owners, begins: &begins })?;
         picture.fill_memory(layout)?;
         Ok(picture)
     }
