@@ -111,7 +111,7 @@ pub(crate) struct Schedule {
     pub(crate) assembled: bool,
     /// Whether what a block reads is brought together in L1 first, unit by unit: loops from unit to unit are then loops
     /// of a kernel as others are. For elements that are copied or converted, of no block format.
-    pub(crate) staged: bool,
+    pub(crate) compacted: bool,
     /// The loop that is the rows of a kernel's window, if any.
     pub(crate) rows: Option<usize>,
     /// The loop that is the columns of a kernel's window, if any.

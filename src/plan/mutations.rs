@@ -98,7 +98,7 @@ fn change_schedule(c: &mut Choices, schedule: &mut Schedule, loops: usize) {
         }
         11 => schedule.segment = c.below(loops + 2),
         12 => change_count(c, &mut schedule.overlap),
-        14 => schedule.staged = !schedule.staged,
+        14 => schedule.compacted = !schedule.compacted,
         13 => schedule.prefetch_distance = changed(c, schedule.prefetch_distance, 4096),
         _ => {
             if let Some(tile) = &mut schedule.in_place {

@@ -2,9 +2,9 @@
 
 use kernels::{Destination, Segment};
 
+use super::compact::Compact;
 use super::destination::writable;
 use super::elements::{Calls, Scratch};
-use super::staging::Stage;
 use crate::plan::ir::{AddressPair, LINE, MAX_BLOCK, MAX_LOOPS, MAX_SEGMENTS, ScheduledNest};
 use crate::plan::{Op, Plan};
 
@@ -86,7 +86,7 @@ impl<'p> Assembly<'p> {
     pub(super) fn run(
         &self,
         source: &[u8],
-        scratch: (&mut Scratch, &mut Option<Stage>),
+        scratch: (&mut Scratch, &mut Option<Compact>),
         Block(block): &mut Block,
         at: AddressPair,
         first: bool,

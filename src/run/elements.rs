@@ -5,8 +5,8 @@ use kernels::{Cast, Destination, MAX_OUTER_LOOPS, Number, OuterLoop, TileShape, 
 use smallvec::SmallVec;
 
 use super::clip::advance;
+use super::compact::{Compact, Compaction};
 use super::destination::writable;
-use super::staging::{Stage, Staging};
 use crate::plan::ir::{AddressPair, MAX_LOOPS, ScheduledNest};
 use crate::plan::{Op, OutOfRange, Plan};
 
@@ -27,16 +27,16 @@ pub(super) struct Calls<'p> {
     left: usize,
     prefetch_distance: isize,
     /// How blocks are brought together first, if they are.
-    staging: Option<Staging>,
+    compaction: Option<Compaction>,
 }
 
 impl<'p> Calls<'p> {
     pub(super) fn new(plan: &'p Plan, nest: &'p ScheduledNest, size: [u64; MAX_LOOPS]) -> Calls<'p> {
         let schedule = &nest.schedule;
         let steps = |i: usize| step(nest, i);
-        let staging = schedule.staged.then(|| Staging::new(plan, nest, &size));
-        let near = |i: usize| match &staging {
-            Some(staging) => [0, staging.near[i], 0, 0, 0, 0],
+        let compaction = schedule.compacted.then(|| Compaction::new(plan, nest, &size));
+        let near = |i: usize| match &compaction {
+            Some(compaction) => [0, compaction.near[i], 0, 0, 0, 0],
             None => nest.loops[i].step,
         };
         let pick = |i: Option<usize>| i.map_or((1, [0; 6], 0), |i| (size[i], near(i), steps(i)));
@@ -52,7 +52,7 @@ impl<'p> Calls<'p> {
             if size[i] == 1 || [schedule.rows, schedule.cols, schedule.tiles].contains(&Some(i)) {
                 continue;
             }
-            let inside = (l.step[0] == 0 || staging.is_some()) && (!block || l.step[1] == 0);
+            let inside = (l.step[0] == 0 || compaction.is_some()) && (!block || l.step[1] == 0);
             if taken < MAX_OUTER_LOOPS && inside && left == 0 {
                 taken += 1;
                 let src = if block { l.step[2] * 4 } else { near(i)[1] };
@@ -76,7 +76,7 @@ impl<'p> Calls<'p> {
             .find(|&&i| size[i] > 1)
             .map_or(0, |&i| nest.loops[i].step[1]);
         let prefetch_distance = match schedule.prefetch_distance {
-            _ if staging.is_some() => 0,
+            _ if compaction.is_some() => 0,
             0 if next != run && !schedule.assembled => next.saturating_mul(plan.tuning.runs_fetched as i64),
             distance => distance,
         } as isize;
@@ -93,7 +93,7 @@ impl<'p> Calls<'p> {
             taken_loops,
             outside,
             left,
-            staging,
+            compaction,
         }
     }
 
@@ -105,17 +105,18 @@ impl<'p> Calls<'p> {
     pub(super) fn run(
         &self,
         source: &[u8],
-        (scratch, stage): (&mut Scratch, &mut Option<Stage>),
+        (scratch, compact): (&mut Scratch, &mut Option<Compact>),
         mut at: AddressPair,
         out: &mut Destination<'_>,
         to: usize,
     ) {
-        let staging = self.staging.as_ref();
-        let source = staging.map_or(source, |staging| staging.run(self.plan, self.nest, source, at, stage));
+        let compaction = self.compaction.as_ref();
+        let source =
+            compaction.map_or(source, |compaction| compaction.run(self.plan, self.nest, source, at, compact));
         let (mut from, mut to) = (0_i64, to as i64);
         let mut done = [0_u64; MAX_LOOPS];
         loop {
-            if staging.is_none() {
+            if compaction.is_none() {
                 from = self.plan.src.space.unit_at(at[0]) + at[1];
             }
             self.call(source, from as usize, scratch, at, out, to as usize);
@@ -123,7 +124,7 @@ impl<'p> Calls<'p> {
                 done[i] += 1;
                 let by = if done[i] < self.size[i] { 1 } else { 1 - done[i] as i64 };
                 at = advance(at, self.nest.loops[i].step, by);
-                from += staging.map_or(0, |staging| staging.near[i] * by);
+                from += compaction.map_or(0, |compaction| compaction.near[i] * by);
                 to += step(self.nest, i) * by;
                 done[i] %= self.size[i];
                 by == 1

@@ -5,6 +5,7 @@ mod batch;
 #[cfg(feature = "huge-pages")]
 mod buffer;
 mod clip;
+mod compact;
 mod destination;
 mod elements;
 mod execute;
@@ -13,7 +14,6 @@ mod pack;
 mod partial;
 mod reads;
 mod reference;
-mod staging;
 mod task;
 mod threads;
 mod zeroed;

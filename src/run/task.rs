@@ -4,8 +4,8 @@ use kernels::Destination;
 
 use super::assembly::{Assembly, Block};
 use super::clip::{Chunk, View, advance, clip, linear};
+use super::compact::Compact;
 use super::elements::{Calls, Scratch};
-use super::staging::Stage;
 use crate::plan::ir::{Leaf, MAX_LOOPS, ScheduledNest};
 use crate::plan::{OutOfRange, Plan};
 
@@ -20,7 +20,7 @@ pub(super) struct Task<'a, 'd> {
     pub(super) block: Option<Block>,
     pub(super) scratch: Scratch,
     /// What is brought together before kernels take it.
-    stage: Option<Stage>,
+    compact: Option<Compact>,
 }
 
 impl<'a, 'd> Task<'a, 'd> {
@@ -31,7 +31,7 @@ impl<'a, 'd> Task<'a, 'd> {
         out: &'a mut Destination<'d>,
     ) -> Task<'a, 'd> {
         let source_begin = source_begin as i64;
-        Task { plan, source, source_begin, out, block: None, scratch: Scratch::default(), stage: None }
+        Task { plan, source, source_begin, out, block: None, scratch: Scratch::default(), compact: None }
     }
 
     /// Writes all of `out`, which is the chunk; the first value that its destination cannot hold.
@@ -84,7 +84,7 @@ impl<'a, 'd> Task<'a, 'd> {
                     let block = self.block.get_or_insert_with(Block::zero);
                     assembly.run(
                         self.source,
-                        (&mut self.scratch, &mut self.stage),
+                        (&mut self.scratch, &mut self.compact),
                         block,
                         at,
                         first,
@@ -97,7 +97,7 @@ impl<'a, 'd> Task<'a, 'd> {
                         Some(calls) if calls.size() == &size => calls,
                         other => other.insert(Calls::new(plan, nest, size)),
                     };
-                    calls.run(self.source, (&mut self.scratch, &mut self.stage), at, self.out, to);
+                    calls.run(self.source, (&mut self.scratch, &mut self.compact), at, self.out, to);
                 }
                 Leaf::Fill => self.fill(nest, &size, to),
                 Leaf::Pack(parts) => {

@@ -17,7 +17,7 @@ struct Nest<'a> {
     /// The loop along which the source runs, where that is not the innermost: a transpose.
     across: Option<usize>,
     /// Whether the innermost loop goes from unit to unit of the source, so that blocks are brought together first.
-    staged: bool,
+    compacted: bool,
     /// Bytes from unit to unit of the source.
     pitch: i64,
     /// Whether rows of the destination begin anywhere in a line.
@@ -36,7 +36,7 @@ impl Nest<'_> {
             block_bytes: dst.block_bytes as i64,
             tile_rows: src.codec.map(|c| c.tile().rows() as i64),
             across: None,
-            staged: src.codec.is_none()
+            compacted: src.codec.is_none()
                 && !matches!(op, Op::Cast { .. })
                 && loops.last().is_some_and(|l| l.step[0] != 0 && l.step[3] == 0),
             pitch: src.space.pitch_bytes as i64,
@@ -62,7 +62,8 @@ impl Nest<'_> {
 
     /// Whether a kernel's window can have a loop; windows of a block source stay inside of one tile.
     fn fits(&self, l: &Loop) -> bool {
-        (stays_in_unit(l) || self.staged && l.step[3] == 0) && !(self.tile_rows.is_some() && l.step[1] != 0)
+        (stays_in_unit(l) || self.compacted && l.step[3] == 0)
+            && !(self.tile_rows.is_some() && l.step[1] != 0)
     }
 
     /// The loop from tile to tile of a block source.
@@ -136,7 +137,7 @@ pub(super) fn schedule(loops: &[Loop], conversion: Conversion<'_>) -> (Schedule,
     let extent = widen(&nest, &mut schedule, segment.bytes);
     overlap(&nest, &mut schedule, extent);
     windows(&nest, &mut schedule);
-    (schedule.assembled, schedule.staged) = (true, nest.staged);
+    (schedule.assembled, schedule.compacted) = (true, nest.compacted);
     prefetch(&nest, &mut schedule);
     let run = run(&nest, &schedule, extent);
     (schedule, run)
@@ -154,8 +155,8 @@ fn run(nest: &Nest<'_>, schedule: &Schedule, extent: i64) -> i64 {
 /// Makes blocks of several segments, so that the source too is read in whole lines; returns the bytes of a segment.
 fn widen(nest: &Nest<'_>, schedule: &mut Schedule, mut extent: i64) -> i64 {
     let Nest { loops, near, block_bytes, tile_rows, across, in_runs, tuning, .. } = *nest;
-    // What is staged has the same room as what is assembled.
-    let most = match nest.staged {
+    // What is compacted has the same room as what is assembled.
+    let most = match nest.compacted {
         true => (tuning.block as i64 * block_bytes / near.max(block_bytes)) as u64,
         false => tuning.block as u64,
     };
@@ -202,7 +203,7 @@ fn widen(nest: &Nest<'_>, schedule: &mut Schedule, mut extent: i64) -> i64 {
 fn overlap(nest: &Nest<'_>, schedule: &mut Schedule, extent: i64) {
     let Nest { loops, block_bytes, across, .. } = *nest;
     if across.is_some()
-        && !nest.staged
+        && !nest.compacted
         && extent == nest.across_bytes()
         && schedule.segment + 1 == loops.len()
     {

@@ -42,7 +42,7 @@ pub(super) fn schedule(nests: Vec<Nest>, conversion: Conversion<'_>) -> Vec<Sche
             Leaf::Element => {
                 let (schedule, segment) = assembled::schedule(&loops, conversion);
                 // Segments under one cache line gain nothing from assembly.
-                if schedule.staged || streams && segment >= LINE as i64 {
+                if schedule.compacted || streams && segment >= LINE as i64 {
                     schedule
                 } else {
                     assembled::cached(&loops, src, schedule)
@@ -133,9 +133,9 @@ mod tests {
         let pages = "ttnn(dtype=bfloat16, layout=ROW_MAJOR, memory=INTERLEAVED, banks=12, alignment=64)";
         let to = "memref<512x64xbf16, strided<[1, 512]>>";
         let plan = plan(&[512, 64], DType::Bf16, pages, to, Store::Cached);
-        let Schedule { staged, assembled, blocks, rows, cols, .. } = &plan.nests[0].schedule;
+        let Schedule { compacted, assembled, blocks, rows, cols, .. } = &plan.nests[0].schedule;
         // A kernel gets a window of elements of several pages.
-        assert!(*staged && *assembled && blocks.iter().all(|&n| n > 1), "{plan}");
+        assert!(*compacted && *assembled && blocks.iter().all(|&n| n > 1), "{plan}");
         assert_eq!((*rows, *cols), (Some(0), Some(1)));
     }
 

@@ -26,7 +26,7 @@ pub(super) fn runs_every_iteration(nest: &ScheduledNest, conversion: Conversion<
             Leaf::Pack(parts) => packs(nest, parts.iter().all(|p| p.moves.len() == count), conversion),
             Leaf::Element => {
                 windows(nest, conversion)
-                    && (!nest.schedule.staged || stages(nest, conversion))
+                    && (!nest.schedule.compacted || compacts(nest, conversion))
                     && (!nest.schedule.assembled || assembles(nest, conversion))
             }
         };
@@ -80,16 +80,16 @@ fn packs(nest: &ScheduledNest, moves: bool, conversion: Conversion<'_>) -> bool 
 /// The loops of a window stay inside of one unit of the source, and of a block source inside of one tile; those from tile
 /// to tile do just that. What no window takes is followed one by one.
 fn windows(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
-    let Schedule { rows, cols, tiles, blocks, staged, .. } = &nest.schedule;
+    let Schedule { rows, cols, tiles, blocks, compacted, .. } = &nest.schedule;
     let block = conversion.src.codec.is_some();
     let blocked = |i: &Option<usize>| i.filter(|&i| blocks[i] > 1).map(|i| &nest.loops[i]);
-    let window = |l: &Loop| (l.step[0] == 0 || *staged) && (!block || l.step[1] == 0);
+    let window = |l: &Loop| (l.step[0] == 0 || *compacted) && (!block || l.step[1] == 0);
     let tile = |l: &Loop| block && l.step[0] == 0 && l.step[1] > 0 && l.step[2] == 0;
     [rows, cols].into_iter().filter_map(blocked).all(window) && blocked(tiles).is_none_or(tile)
 }
 
-/// What is staged has room, with what a block overlaps; each element is an element of the source, copied or converted.
-fn stages(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
+/// What is compacted has room, with what a block overlaps; each element is an element of the source, copied or converted.
+fn compacts(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
     let Schedule { blocks, segment, overlap, .. } = &nest.schedule;
     let elements = blocks.iter().enumerate().try_fold(1_u64, |elements, (i, &n)| {
         let overlap = if i == *segment { *overlap } else { 0 };

@@ -11,10 +11,10 @@ use crate::plan::ir::{AddressPair, MAX_BLOCK, MAX_LOOPS, ScheduledNest};
 
 /// What was brought together: whole cache lines.
 #[repr(align(64))]
-pub(super) struct Stage([u8; MAX_BLOCK]);
+pub(super) struct Compact([u8; MAX_BLOCK]);
 
 /// How blocks of one size are brought together: which loops one copy takes, and which are walked around it.
-pub(super) struct Staging {
+pub(super) struct Compaction {
     elem: usize,
     /// How far each loop of a block steps in what was brought together.
     pub(super) near: [i64; MAX_LOOPS],
@@ -25,9 +25,9 @@ pub(super) struct Staging {
     outside: SmallVec<[(usize, u64); 16]>,
 }
 
-impl Staging {
+impl Compaction {
     /// `size`: how many iterations of each loop a block has.
-    pub(super) fn new(plan: &Plan, nest: &ScheduledNest, size: &[u64; MAX_LOOPS]) -> Staging {
+    pub(super) fn new(plan: &Plan, nest: &ScheduledNest, size: &[u64; MAX_LOOPS]) -> Compaction {
         let (loops, elem) = (&nest.loops, plan.op.source_size());
         // The verifier bounds the elements of a block, so that few loops have more than one iteration.
         let mut order: SmallVec<[usize; 16]> = (0..loops.len()).filter(|&i| size[i] > 1).collect();
@@ -59,7 +59,7 @@ impl Staging {
             dst_row: rows.dst,
             dst_col: cols.dst,
         };
-        Staging { elem, near, window, outer, taken: count, outside }
+        Compaction { elem, near, window, outer, taken: count, outside }
     }
 
     /// Brings the block that begins at `at` together.
@@ -69,9 +69,9 @@ impl Staging {
         nest: &ScheduledNest,
         source: &[u8],
         mut at: AddressPair,
-        stage: &'s mut Option<Stage>,
+        compact: &'s mut Option<Compact>,
     ) -> &'s [u8] {
-        let Stage(bytes) = stage.get_or_insert_with(|| Stage([0; MAX_BLOCK]));
+        let Compact(bytes) = compact.get_or_insert_with(|| Compact([0; MAX_BLOCK]));
         let outer = &self.outer[..self.taken];
         let (mut to, mut done) = (0_i64, [0_u64; MAX_LOOPS]);
         loop {
