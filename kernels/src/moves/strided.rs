@@ -61,8 +61,8 @@ pub(crate) fn convert(
             let near_run = near_runs && (part.rows == 1 || w.src_row == from_row);
             let far_run = far_runs && (part.rows == 1 || w.dst_row == to_row);
             let long = part.cols >= LONG;
-            let gathers = !near_run && !(near_runs && long);
-            let scatters = !far_run && !(far_runs && long);
+            let gathers = !(near_run || near_runs && long);
+            let scatters = !(far_run || far_runs && long);
             if gathers {
                 let packed = Window { dst_row: from_row, dst_col: src.size as isize, ..part };
                 let room = as_written(before);
