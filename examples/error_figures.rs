@@ -3,7 +3,6 @@
 //! ```sh
 //! cargo run --release --example error_figures -- model.safetensors
 //! ```
-//!
 //! Prints a table of the largest and the mean absolute error, and 10 log10(sum of x^2 / sum of errors^2), of all elements.
 
 use safetensors::{Dtype, SafeTensors};
@@ -11,8 +10,7 @@ use tilewright::dtype::BlockFormat;
 use tilewright::{DType, Descriptor, Options, Placement, Plan, Tensor};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let path = std::env::args().nth(1).ok_or("needs a .safetensors file")?;
-    let file = std::fs::read(&path)?;
+    let file = std::fs::read(std::env::args().nth(1).ok_or("needs a .safetensors file")?)?;
     let mut matrices: Vec<_> = SafeTensors::deserialize(&file)?.tensors().into_iter().map(|t| t.1).collect();
     matrices.retain(|view| view.dtype() == Dtype::F32 && view.shape().len() == 2);
     let elements: usize = matrices.iter().map(|view| view.data().len() / 4).sum();

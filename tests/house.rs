@@ -367,6 +367,22 @@ fn each_room_uses_only_rooms_below_it() {
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
 }
 
+/// The drawing under the table has the same rooms in the same order.
+#[test]
+fn the_drawing_has_the_rooms_of_the_table() {
+    let document = read(&root().join("ARCHITECTURE.md"));
+    let drawing = document.split("```text\n").find(|block| block.contains("+--")).unwrap();
+    let inside = drawing.split("```").next().unwrap().lines().filter_map(|line| line.split('|').nth(1));
+    let words: Vec<&str> =
+        inside.flat_map(str::split_whitespace).map(|word| word.trim_end_matches(':')).collect();
+    let mut last = 0;
+    for path in rooms().into_iter().flatten() {
+        let name = path.trim_end_matches('/').rsplit('/').next().unwrap().trim_end_matches(".rs");
+        let at = words[last..].iter().position(|word| *word == name);
+        last += at.unwrap_or_else(|| panic!("the drawing lacks {path}, or has it above the rooms above it"));
+    }
+}
+
 #[test]
 fn no_modules_use_each_other_in_a_circle() {
     let house = House::read();

@@ -717,7 +717,7 @@ tw_status tw_plan_locate(const struct tw_plan *plan,
 
 // What lies at a byte of a buffer of the source or the destination (`side`). The logical indices of the elements go to
 // `indices`, one behind the other, each as many numbers as the tensor has dimensions. TW_SHORT if they are more
-// than `capacity` numbers.
+// than `capacity` numbers. TW_VALUE or TW_COLLISION for a source in which elements may share places.
 tw_status tw_plan_owner(const struct tw_plan *plan,
                         uint32_t side,
                         uint64_t buffer,

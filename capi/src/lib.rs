@@ -340,7 +340,7 @@ pub unsafe extern "C" fn tw_plan_locate(
 
 /// What lies at a byte of a buffer of the source or the destination (`side`). The logical indices of the elements go to
 /// `indices`, one behind the other, each as many numbers as the tensor has dimensions. TW_SHORT if they are more
-/// than `capacity` numbers.
+/// than `capacity` numbers. TW_VALUE or TW_COLLISION for a source in which elements may share places.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tw_plan_owner(
     plan: *const tw_plan,

@@ -25,6 +25,8 @@ const PARTS: usize = 16;
 #[derive(Debug)]
 pub(crate) struct TreeHash {
     bytes: u64,
+    /// Shorter parts of a block are not put together.
+    least: usize,
     wanted: AtomicBool,
     state: Mutex<State>,
 }
@@ -57,13 +59,19 @@ impl Part {
             range.end = if joins { range.end.max(next.end) } else { range.end };
             joins
         });
-        self.there == [0..len]
+        self.there.first() == Some(&(0..len))
     }
 }
 
 impl TreeHash {
     pub(crate) fn new(bytes: u64) -> TreeHash {
-        TreeHash { bytes, wanted: AtomicBool::new(false), state: Mutex::default() }
+        TreeHash { bytes, least: 0, wanted: AtomicBool::new(false), state: Mutex::default() }
+    }
+
+    /// The same where parts of a block that are shorter than `least` bytes do not count: to put thousands of them together
+    /// costs more than to read the block again.
+    pub(crate) fn without_shreds(self, least: usize) -> TreeHash {
+        TreeHash { least, ..self }
     }
 
     /// Says that the hash will be asked for; what is seen before does not count.
@@ -108,7 +116,7 @@ impl TreeHash {
             drop(state);
             return self.set(i, bytes);
         }
-        if state.parts.len() == PARTS && !state.parts.contains_key(&i) {
+        if bytes.len() < self.least || state.parts.len() == PARTS && !state.parts.contains_key(&i) {
             return;
         }
         if state.parts.entry(i).or_default().add(at, bytes, len)
@@ -191,7 +199,7 @@ mod tests {
     use super::*;
 
     fn bytes(n: u64) -> Vec<u8> {
-        (0..n).map(|i| (i * i >> 7) as u8).collect()
+        (0..n).map(|i| ((i * i) >> 7) as u8).collect()
     }
 
     fn blake3_of(bytes: &[u8]) -> String {
@@ -242,6 +250,27 @@ mod tests {
         assert_eq!(asked, [1, 2]);
         let never = |_: u64, _: &mut [u8]| -> Result<()> { panic!("it is known") };
         assert_eq!(hash.finish(never).unwrap(), blake3_of(&all));
+    }
+
+    #[test]
+    fn shreds_are_read_again() {
+        let all = bytes(2 * BLOCK);
+        let hash = TreeHash::new(all.len() as u64).without_shreds(100);
+        hash.want();
+        all[..BLOCK as usize].chunks(100).zip((0..).step_by(100)).for_each(|(part, at)| hash.see(at, part));
+        all[BLOCK as usize..]
+            .chunks(1024)
+            .zip((BLOCK..).step_by(1024))
+            .for_each(|(part, at)| hash.see(at, part));
+        let mut asked = Vec::new();
+        let read = |at: u64, out: &mut [u8]| {
+            asked.push(at);
+            out.copy_from_slice(&all[at as usize..at as usize + out.len()]);
+            Ok(())
+        };
+        assert_eq!(hash.finish(read).unwrap(), blake3_of(&all));
+        // The last of 656 parts of the first block is one of 36 bytes.
+        assert_eq!(asked, [0]);
     }
 
     #[test]

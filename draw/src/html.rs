@@ -18,6 +18,7 @@ const SCRIPT: &str = concat!(
     include_str!("page/panel.js"),
     include_str!("page/logical.js"),
     include_str!("page/memory.js"),
+    include_str!("page/inside.js"),
     include_str!("page/selection.js"),
     include_str!("page/address.js"),
     include_str!("page/page.js"),
@@ -85,6 +86,9 @@ fn picture(picture: &Picture) -> Value {
         "fill": picture.fill.to_string(),
         "padding": picture.padding.0,
         "runs": lengths,
+        "inside": picture.inside.as_ref().map(|i| json!({
+            "rows": i.rows, "cols": i.cols, "header": i.header_bits, "code": i.code_bits, "group": i.group,
+        })),
     })
 }
 

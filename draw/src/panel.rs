@@ -56,6 +56,15 @@ impl Lines {
         Lines { count, at: (0..count).collect() }
     }
 
+    /// Whether each group of `size` lines holds its first ones, as many as it has, and padding only behind them.
+    pub(crate) fn fill_groups(&self, size: u64) -> bool {
+        let next = |n: usize| match n.checked_sub(1).map(|before| self.at[before]) {
+            Some(before) if before / size == self.at[n] / size => before + 1,
+            _ => self.at[n] / size * size,
+        };
+        (0..self.at.len()).all(|n| self.at[n] == next(n))
+    }
+
     /// What each group of `size` lines holds.
     fn grouped(&self, size: u64) -> Vec<Option<Range<u64>>> {
         let mut groups: Vec<Option<Range<u64>>> = vec![None; (self.count / size) as usize];

@@ -4,6 +4,7 @@ use tilewright::{Error, Format, Layout, Result};
 
 use super::blocks::{Blocks, Choice, across};
 use super::hardware::{Hardware, Term};
+use super::inside::{Cells, Inside};
 use super::memory::{Memory, Slot};
 use super::owners::{LINE, Owners, element_bits};
 use super::panel::{Lines, Panel, index};
@@ -74,6 +75,8 @@ pub struct Picture {
     pub fill: f64,
     /// Places without an element, in elements, and in percent of all places.
     pub padding: (u64, f64),
+    /// Where elements lie inside of a cell that is larger than one.
+    pub inside: Option<Inside>,
     /// How many copies of the tensor there are; the first 64 are drawn.
     pub copies: u64,
     /// For each copy, the place of each cell.
@@ -121,12 +124,16 @@ impl Picture {
             device_size: layout.geometry().device_size.clone(),
             fill: layout.fill(),
             padding: (padding, 100.0 * padding as f64 / (elements + padding as f64).max(1.0)),
+            inside: None,
             copies: layout.copies(),
             panel,
             bits: vec![],
             shared: vec![],
         };
         picture.place(layout, &lines, choice.inner)?;
+        let begins: Vec<Option<u64>> = picture.bits(0).collect();
+        let Picture { unit, panel, owners, .. } = &picture;
+        picture.inside = Inside::of(layout, &lines, &Cells { unit, panel, owners, begins: &begins })?;
         picture.fill_memory(layout)?;
         Ok(picture)
     }

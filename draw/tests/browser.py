@@ -37,6 +37,15 @@ LAYOUTS = [
     ("mesh", "1,1,128,256", "bf16",
      ["--to", "ttnn(dtype=bfloat16, layout=TILE)", "--mesh", "ShardTensor2dMesh(mesh_shape=(2, 4), dims=(2, 3))"]),
 ]
+# Too large for single elements: each cell is a tile or a stick.
+LARGE = [
+    ("large-tiles", "3,1000,2000", "bf16", ["--to", "ttnn(dtype=bfloat16, layout=TILE)"]),
+    ("large-blocks", "1000,2000", "f32", ["--to", "ttnn(dtype=bfloat4_b, layout=TILE)"]),
+    ("large-sticks", "1000,2000", "f16", ["--to", "SpyreTensorLayout((1000, 2000), torch.float16)"]),
+    ("large-metal", "1000,2000", "f32",
+     ["--to", "tensor<1000x2000xf32, #ttcore.metal_layout<(d0, d1) -> (d0, d1), undef, <8x8>, "
+      "memref<4x8x!ttcore.tile<32 x 32, bfp_bf8>, #ttcore.memory_space<l1>>>>"]),
+]
 # What locate calls it, for what the page calls it.
 TERMS = ["buffer", "byte", "bit", "shared_byte", "device", "core", "chip", "y", "x", "bank", "device_index"]
 
@@ -165,6 +174,34 @@ def searches(page, dice):
     check(page.shown().get("byte") == str(place["byte"]), f"{page.name}: the address {kept} keeps the view")
 
 
+def insides(page, elements, dice):
+    """Where cells are tiles or sticks, a search shows the element itself, and so does the picture of its cell."""
+    page.open()
+    driver = page.driver
+    box = driver.find_element(By.ID, "search")
+    for _ in range(elements):
+        index = [dice.randrange(n) for n in page.shape]
+        place = page.locate("--index", ",".join(map(str, index)))["places"][0]
+        page.move(5, 5)
+        box.clear()
+        box.send_keys(",".join(map(str, index)), Keys.ENTER)
+        shown = page.shown()
+        check(shown.get("index") == f"[{', '.join(map(str, index))}]", f"{page.name} {index}: {shown}")
+        for term in ["buffer", "byte", "bit", "shared_byte", "device_index"]:
+            name = term.replace("_", " ")
+            if place.get(term) is not None and (term != "bit" or name in shown):
+                check(shown.get(name) == text(place[term]), f"{page.name} {index} {term}: {shown} is not {place}")
+        # The first element of the same cell, in the picture of the cell.
+        x, y = driver.execute_script(
+            "insides[0].canvas.scrollIntoView({block: 'center'});"
+            "const at = insides[0].canvas.getBoundingClientRect(); return [at.left + 2, at.top + 2]")
+        driver.execute_cdp_cmd("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": x, "y": y})
+        shown = page.shown()
+        first = [int(n) for n in shown["index"].strip("[]").split(", ")]
+        place = page.locate("--index", ",".join(map(str, first)))["places"][0]
+        check(shown["byte"] == str(place["byte"]), f"{page.name} {first}: {shown} is not {place}")
+
+
 def keys(page):
     """The arrow keys move in the panel that has the focus."""
     panel = page.driver.find_elements(By.CSS_SELECTOR, ".scroll")[0]
@@ -200,6 +237,7 @@ def main():
         try:
             pages = [Page(driver, given.tool, folder, *layout) for layout in LAYOUTS]
             large = Page(driver, given.tool, folder, "large", "4096,4096", "bf16", ["--to", "ttnn(dtype=bfloat16, layout=TILE)"])
+            zoomed = [Page(driver, given.tool, folder, *layout) for layout in LARGE]
             two = Page(driver, given.tool, folder, "two", "64,96", "f32",
                        ["--from", "ttnn(dtype=float32, layout=TILE, memory=HEIGHT_SHARDED, grid=(1, 2), shard=(32, 96))",
                         "--to", "ttnn(dtype=float32, layout=TILE, memory=WIDTH_SHARDED, grid=(1, 3), shard=(64, 32))"])
@@ -215,13 +253,17 @@ def main():
                 quiet(large)
                 print(f"4096x4096: {os.path.getsize(large.path)} bytes, opens in {seconds:.2f} s")
                 check(seconds < 2, f"4096x4096 opens in {seconds:.2f} s")
+                for page in zoomed:
+                    insides(page, given.elements // 3, dice)
+                    quiet(page)
+                    print(f"{page.name}: {os.path.getsize(page.path)} bytes, {given.elements // 3} elements")
                 two.open("#index=40,50")
                 quiet(two)
                 lists = driver.find_elements(By.CSS_SELECTOR, "#info dl")
                 check(len(lists) == 2, "both layouts are shown")
             if given.screenshots:
                 os.makedirs(given.screenshots, exist_ok=True)
-                by_name = {page.name: page for page in pages + [large, two]}
+                by_name = {page.name: page for page in [*pages, *zoomed, large, two]}
                 wide, narrow = (1440, 1000), (500, 1000)
                 for name, page, hash, scheme, size in [
                     ("light", "metal-tiles", "#index=20,40", "light", wide),
@@ -230,7 +272,7 @@ def main():
                     ("mesh", "mesh", "#index=0,0,70,130", "light", wide),
                     ("sticks", "spyre", "#index=2,3,100", "light", wide),
                     ("two", "two", "#index=40,50", "light", wide),
-                    ("large", "large", "#index=1000,2000", "light", wide),
+                    ("large", "large-blocks", "#index=700,900", "light", (1440, 1500)),
                     ("staircase", "metal-staircase", "#index=9,9", "dark", wide),
                     ("banks", "ttnn-banks", "#index=9,9", "light", wide),
                     ("zoomed", "metal-tiles", "#index=20,40&label=index&zoom=6,3", "light", wide),

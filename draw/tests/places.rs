@@ -195,6 +195,56 @@ fn every_printer_shows_every_layout() {
     }
 }
 
+/// Of cells that are tiles or sticks, every element of some lies where the layout has it.
+#[test]
+fn the_inside_of_large_cells_is_that_of_the_layout() {
+    for (shape, to, expected) in [
+        (&[3, 300, 500][..], "ttnn(dtype=bfloat16, layout=TILE)", Some([32, 32])),
+        (&[500, 700], "ttnn(dtype=bfloat4_b, layout=TILE, tile=(16, 32))", Some([16, 32])),
+        (
+            &[500, 700],
+            "ttnn(dtype=bfloat16, layout=TILE, memory=INTERLEAVED, banks=3, alignment=4096)",
+            Some([32, 32]),
+        ),
+        (&[500, 700], "SpyreTensorLayout((500, 700), torch.float16)", Some([1, 64])),
+        (&[500, 700], "SpyreTensorLayout((500, 700), torch.float16, [1, 0])", Some([64, 1])),
+    ] {
+        let (tensor, place) = (Tensor::new(shape, DType::F32), Placement::default());
+        let to: Descriptor = to.parse().unwrap();
+        let layout = to.layout(&tensor, &place).unwrap();
+        let hardware = Hardware::new(&layout, &to, &place, &tensor).unwrap();
+        let picture = Picture::new(&hardware, Limits::default()).unwrap();
+        assert_eq!(picture.inside.is_some().then_some(picture.panel.cell), expected, "{to}");
+        let Some(inside) = &picture.inside else { continue };
+        let [rows, cols] = picture.panel.size();
+        for cell in (0..rows * cols).step_by(13) {
+            let (Some(index), Some(begin)) = (picture.index(cell), picture.places(cell).first().copied())
+            else {
+                continue;
+            };
+            let held = |lines: &Option<std::ops::Range<u64>>| {
+                lines.as_ref().map_or(0, |l| (l.end - l.start) as usize)
+            };
+            let tall = held(&picture.panel.rows[cell / cols]);
+            let wide = held(&picture.panel.cols[cell % cols]);
+            for (r, c) in (0..tall).flat_map(|r| (0..wide).map(move |c| (r, c))) {
+                let mut at = index.clone();
+                let last = at.len() - 1;
+                at[last] += c as u64;
+                at[last - 1] += r as u64;
+                if at[last - 1] >= shape[last - 1] {
+                    continue;
+                }
+                let place = layout.locate(&at).unwrap()[0];
+                let buffer = place.buffer * layout.buffer_bytes();
+                let there =
+                    (8 * (buffer + place.byte) + u64::from(place.bit), place.shared.map(|b| buffer + b));
+                assert_eq!(inside.place(begin.bit, r, c), there, "{to}: {at:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn tensors_without_elements_have_pictures() {
     for (shape, to) in [

@@ -241,7 +241,7 @@ mod tests {
     /// A file system without such a way, or one that takes back its word: all goes through the cache.
     #[test]
     fn what_is_not_taken_directly_goes_through_the_cache() {
-        let bytes: Vec<u8> = (0..3 * BESIDE + 777).map(|i| (i * 7 >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..3 * BESIDE + 777).map(|i| ((i * 7) >> 3) as u8).collect();
         for step in [PIECE / 3, bytes.len()] {
             let file = tempfile::tempfile().unwrap();
             let Some(mut direct) = Direct::begin(&file) else { return };

@@ -337,7 +337,7 @@ mod tests {
     fn long_files_hold_every_byte_and_show_it() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("out.bin");
-        let bytes: Vec<u8> = (0..9 * PIECE + 5000).map(|i| (i * 31 >> 4) as u8).collect();
+        let bytes: Vec<u8> = (0..9 * PIECE + 5000).map(|i| ((i * 31) >> 4) as u8).collect();
         for len in [PIECE - 1, PIECE, PIECE + 1, 2 * PIECE + 4096, 8 * PIECE, bytes.len()] {
             for step in [4095, PIECE, 5 * PIECE + 17, bytes.len()] {
                 let mut output = Output::create(&path, len as u64).unwrap();

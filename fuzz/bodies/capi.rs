@@ -602,7 +602,10 @@ fn owner(c: &mut Choices, at: *const tw_plan, side: u32, place: &tw_place, index
     // SAFETY: pointers are as the header asks.
     let run =
         |m| unsafe { tw_plan_owner(at, side, buffer, byte, &mut owner, indices.as_mut_ptr(), capacity, m) };
-    let (status, _) = call(c, vec![], &[TW_SHORT], run);
+    // In a source elements may share places; then a byte has no one owner.
+    let content: &[tw_status] =
+        if side == TW_SOURCE { &[TW_SHORT, TW_VALUE, TW_COLLISION] } else { &[TW_SHORT] };
+    let (status, _) = call(c, vec![], content, run);
     if status == TW_OK && !index.is_empty() {
         assert_eq!(owner.kind, TW_OWNER_ELEMENTS);
         let mut found = indices[..owner.elements as usize * index.len()].chunks(index.len());
@@ -816,7 +819,7 @@ fn file(c: &mut Choices, house: &mut House) {
         0 => {
             let mut wrong = Vec::new();
             let mut asked = Asked::new(c, &mut wrong);
-            if c.below(4) > 0 {
+            if c.below(4) > 0 && wrong.is_empty() {
                 // What every file can hold.
                 asked.request.dtype = TW_F32;
                 asked.request.source = null();

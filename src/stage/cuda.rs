@@ -1,6 +1,8 @@
 //! Staging to and from CUDA devices, through the driver, which is loaded when it is first asked for.
 //!
 //! Nothing of CUDA is needed to build this. Where there is no driver, [`Cuda::open`] is an error that says so.
+//!
+//! It has not been run on a GPU yet: it compiles, and what needs no device is tested.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;

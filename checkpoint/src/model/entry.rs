@@ -13,6 +13,9 @@ use crate::quantised::BlockType;
 /// The longest index or header that is read, in bytes; the limit that the safetensors format itself sets.
 pub(super) const MAX_HEADER: u64 = 100_000_000;
 
+/// What is read of a tensor in shorter runs than this, as rows' parts of panels are, is read once more for its hash.
+const SHRED: usize = 4096;
+
 /// A run of bytes of one file.
 #[derive(Debug, Clone)]
 pub struct Extent {
@@ -29,7 +32,7 @@ pub struct Extent {
 impl Extent {
     /// A run of bytes of a file.
     pub(super) fn new(file: Arc<ModelFile>, start: u64, bytes: u64) -> Extent {
-        Extent { file, start, bytes, hash: Arc::new(TreeHash::new(bytes)) }
+        Extent { file, start, bytes, hash: Arc::new(TreeHash::new(bytes).without_shreds(SHRED)) }
     }
 
     /// Fills `out` with the bytes from `at` on, counted from the first.

@@ -41,13 +41,13 @@ impl Ring {
     /// The largest slots with which every job fits into `memory` bytes. Jobs that do not fit as they are, because a
     /// slot is made of all rows of a large matrix, are replaced by those that read it in panels of columns.
     pub(crate) fn cut_to_fit(jobs: &mut [Job], memory: u64, options: &Options) -> Result<Ring> {
-        let refused = match Ring::fitting(jobs, memory) {
-            Ok(ring) => return Ok(ring),
-            Err(refused) => refused,
-        };
-        // Room for slots of a useful size beside windows of half of the memory.
+        if let Ok(ring) = Ring::fitting(jobs, memory) {
+            return Ok(ring);
+        }
+        // Room for slots of a useful size beside windows of half of the memory, or of what slots and scratch leave.
         let slot_bytes = usize::try_from(memory / 16).unwrap_or(usize::MAX).min(LARGE) & !4095;
-        let limit = memory / 2;
+        let slots = SLOTS as u64 * (slot_bytes as u64 + 4096) + SCRATCH;
+        let limit = (memory / 2).min(memory.saturating_sub(slots));
         let read_bytes = usize::try_from(limit / 4).unwrap_or(usize::MAX).clamp(4096, LARGE) & !4095;
         let ring = Ring { slot_bytes, read_bytes, window_limit: limit };
         let (mut known, mut widths) = (HashMap::new(), HashMap::new());
@@ -62,7 +62,7 @@ impl Ring {
                 *job = job.in_panels(width, options, &mut known)?;
             }
         }
-        let fitting = Ring::fitting(&cut, memory).map_err(|_| refused)?;
+        let fitting = Ring::fitting(&cut, memory)?;
         jobs.clone_from_slice(&cut);
         Ok(fitting)
     }

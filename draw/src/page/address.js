@@ -22,7 +22,12 @@ function parse(text) {
   }
   const index = text.replace(/[[\]()\s]/g, " ").trim().split(/[\s,]+/).filter(Boolean).map(number);
   const cell = pictures[p].cellOf(index);
-  return cell >= 0 ? { p, cell } : `no such index: the shape is ${shape.join(" x ")}`;
+  return cell >= 0 ? found(p, cell, index) : `no such index: the shape is ${shape.join(" x ")}`;
+}
+
+/** The target of an index: its cell, and the element in it where that is larger. */
+function found(p, cell, index) {
+  return pictures[p].inside ? { p, cell, element: pictures[p].elementOf(index) } : { p, cell };
 }
 
 function keepHash() {
@@ -30,7 +35,9 @@ function keepHash() {
   if (selected) {
     const p = pictures[selected.p];
     const range = selected.cell === undefined ? null : p.range(selected.cell);
-    if (range) parts.push(`index=${range[0].join(",")}`);
+    const [r, c] = [div(selected.cell / p.width), selected.cell % p.width];
+    const index = selected.element ? p.index(p.rowAt[r] + selected.element[0], p.colAt[c] + selected.element[1]) : range && range[0];
+    if (index) parts.push(`index=${index.join(",")}`);
     else if (selected.slot !== undefined) {
       const byte = p.byteOf(selected.slot);
       parts.push(`byte=${div(byte / p.bufferBytes)}:${byte % p.bufferBytes}`);
@@ -54,8 +61,9 @@ function readHash() {
   panels.forEach((panel) => panel.layout());
   let target = null;
   if (said.has("index")) {
-    const cell = pictures[p].cellOf(said.get("index").split(",").filter(Boolean).map(Number));
-    if (cell >= 0) target = { p, cell };
+    const index = said.get("index").split(",").filter(Boolean).map(Number);
+    const cell = pictures[p].cellOf(index);
+    if (cell >= 0) target = found(p, cell, index);
   } else if (/^\d+:\d+$/.test(said.get("byte") || "")) {
     const [buffer, byte] = said.get("byte").split(":").map(Number);
     if (buffer < pictures[p].buffers && byte < pictures[p].bufferBytes) target = { p, slot: pictures[p].slotOf(buffer * pictures[p].bufferBytes + byte) };

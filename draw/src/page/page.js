@@ -92,8 +92,13 @@ function view(p, n) {
   const memory = new Memory(p, n, `memory: lines of ${p.line} bytes, offsets in hexadecimal`);
   panels.push(logical, memory);
   pair.append(logical.figure, memory.figure);
-  if (!p.exact) box.append(make("p", {}, `The tensor is too large for single elements here: tilewright locate --index says where one of them lies.`));
+  if (!p.exact && !p.inside) box.append(make("p", {}, `The tensor is too large for single elements here: tilewright locate --index says where one of them lies.`));
   box.append(pair, make("ul", { class: "legend", id: `legend${n}` }));
+  if (p.inside) {
+    const inside = new Inside(p, n);
+    insides.push(inside);
+    box.append(inside.figure);
+  }
   return box;
 }
 

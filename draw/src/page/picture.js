@@ -148,6 +148,25 @@ class Picture {
     return find(this.rowAt, this.rowHeld, row) * this.width + find(this.colAt, this.colHeld, index.length ? index[index.length - 1] : 0);
   }
 
+  /** How many rows and columns of a cell hold elements. */
+  held(cell) {
+    return [this.rowLen[div(cell / this.width)], this.colLen[cell % this.width]];
+  }
+
+  /** The bit of an element inside of a cell, in its first copy, and the byte that it shares or null. */
+  element(cell, [r, c]) {
+    const { rows, cols, header, code, group } = this.inside;
+    const [begin, slot] = [this.places[0][cell], rows[r] + cols[c]];
+    return [begin + header + slot * code, group ? begin / 8 + div(slot / group) : null];
+  }
+
+  /** The row and the column inside of its cell that a logical index has. */
+  elementOf(index) {
+    const cell = this.cellOf(index);
+    const row = index.slice(0, -1).reduce((row, i, d) => row * this.shape[d] + i, 0);
+    return [row - this.rowAt[div(cell / this.width)], (index.length ? index[index.length - 1] : 0) - this.colAt[cell % this.width]];
+  }
+
   /** The first and the last logical index of a cell; null in padding. */
   range(cell) {
     const [r, c] = [div(cell / this.width), cell % this.width];

@@ -3,8 +3,9 @@
 const pictures = DATA.pictures.map((data) => new Picture(data));
 let selected = null, pointed = null;
 const panels = [];
+const insides = [];
 const controls = {};
-const same = (a, b) => a && b && a.p === b.p && a.cell === b.cell && a.slot === b.slot;
+const same = (a, b) => a && b && a.p === b.p && a.cell === b.cell && a.slot === b.slot && String(a.element) === String(b.element);
 
 function hover(target) {
   if (same(target, pointed) || (!target && !pointed)) return;
@@ -75,6 +76,11 @@ function terms(number, target) {
     return [...out, ["index", "padding"]];
   }
   const [first, last] = here;
+  if (own && target.element) {
+    const [bit, shared] = p.element(cell, target.element);
+    const index = p.index(p.rowAt[div(cell / p.width)] + target.element[0], p.colAt[cell % p.width] + target.element[1]);
+    return [["index", `[${index.join(", ")}]`], ...placeTerms(p, bit, shared === null ? null : shared % p.bufferBytes, true)];
+  }
   out.unshift(["index", p.exact ? `[${first.join(", ")}]` : `[${first.map((a, d) => (a === last[d] ? a : `${a}..${last[d] + 1}`)).join(", ")}]`]);
   if (p.part.some((n, d) => n !== p.shape[d]) && p.exact) out.push(["index on the device", `[${first.map((i, d) => i % p.part[d]).join(", ")}]`]);
   const slotCopy = own && target.slot !== undefined ? p.places.findIndex((l) => p.slotOf(div(l[cell] / 8)) === target.slot) : 0;
@@ -95,17 +101,18 @@ function slotTerms(p, slot, cells) {
   return cells.length > 1 ? [["holds", `codes of ${cells.length} elements`], ["elements", list]] : [];
 }
 
-/** A place in the terms of the hardware. */
-function placeTerms(p, bit, shared) {
+/** A place in the terms of the hardware: of an element, or of all of a larger cell. */
+function placeTerms(p, bit, shared, element = p.exact) {
   const byte = div(bit / 8);
   const [buffer, inside] = [div(byte / p.bufferBytes), byte % p.bufferBytes];
   const out = [["buffer", buffer], ["byte", `${inside}`], ["offset", `0x${hex(inside)}`]];
-  if (p.cellBits < 8) out.push(["bit", bit % 8]);
+  const code = p.exact ? p.cellBits : p.inside && p.inside.group ? p.inside.code : 8;
+  if (element && code < 8) out.push(["bit", bit % 8]);
   if (shared !== null && shared >= 0) out.push(["shared byte", shared]);
   for (const [name, value] of p.names[buffer] || []) out.push([name, shown(value)]);
   const parts = p.parts(bit);
   const inner = p.divisions.map((d, k) => [d, parts[k]]).filter(([d, n]) => n !== undefined && !["device", "core", "bank", "buffer"].includes(d.name));
-  for (const [d, n] of inner) if (p.exact || d.bits >= p.cellBits) out.push([d.name, n]);
+  for (const [d, n] of inner) if (element || d.bits >= p.cellBits) out.push([d.name, n]);
   if (p.deviceSize) {
     const size = p.deviceSize;
     let n = div(inside / Math.max(1, div(p.bufferBytes / size.reduce((a, b) => a * b, 1))));
@@ -136,6 +143,7 @@ let stays = null;
 
 function show() {
   panels.forEach((panel) => panel.draw());
+  insides.forEach((inside) => inside.draw());
   const info = document.getElementById("info");
   info.textContent = "";
   const target = pointed || selected;
