@@ -88,7 +88,7 @@ fn tiled(regions: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Tiled>> {
         let region = upward(region, layout);
         if let Some(i) = region.loops.iter().position(is_mixed) {
             let n = region.loops[i].0;
-            limit(n.min(1 << 32) as usize)?;
+            limit(usize::try_from(n).unwrap_or(usize::MAX))?;
             work.extend((0..n).map(|k| region.iteration(i, k)));
             continue;
         }

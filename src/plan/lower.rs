@@ -117,7 +117,7 @@ fn nested(regions: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Region<6>>> {
             None => out.push(region),
             Some(i) => {
                 let n = region.loops[i].0;
-                limit(n.min(1 << 32) as usize)?;
+                limit(usize::try_from(n).unwrap_or(usize::MAX))?;
                 work.extend((0..n).map(|k| region.iteration(i, k)));
             }
         }

@@ -123,7 +123,7 @@ constants! {
     /// some 100 KiB.
     threads_from: usize, 0, usize::MAX >> 1;
     /// The least bytes of a task.
-    task: usize, 4096, 1 << 40;
+    task: usize, 4096, 1 << 30;
     /// Tasks for each thread, so that one that is held up delays little; a number.
     tasks_per_thread: usize, 1, 64;
     /// The greatest block that is assembled in L1 before it is written.
@@ -142,7 +142,7 @@ constants! {
     /// lines that a transpose writes a row apart do not stay in a core's own cache.
     transposed_from: usize, 0, usize::MAX >> 1;
     /// Rows that begin at least so far from each other are far apart there.
-    transposed_apart: usize, 0, 1 << 40;
+    transposed_apart: usize, 0, usize::MAX >> 1;
     /// How far ahead of the block that is being assembled the source is fetched; 0 fetches nothing.
     fetched: usize, 0, 1 << 20;
     /// Of elements that go from source to destination at once, the run of the destination where its lines are gathered from
