@@ -24,7 +24,6 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod direct;
 mod elements;
 pub mod npy;
 mod output;

@@ -1,18 +1,13 @@
 //! Output files that appear whole or not at all.
 
 use std::fs::{self, File, Metadata};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 use tilewright::error::{Error, Result};
 
-use crate::direct::{Direct, write_all_at};
-
 /// A file in the making, which takes the place of what is at its path when it is complete.
-///
-/// Long files go past the page cache where the system (O_DIRECT of Linux) and the file system have such a way, with two
-/// mebibytes of memory on the way.
 ///
 /// On Linux the bytes go to a file without a name, which [`Output::commit`] names: however the process ends before, by
 /// a signal too, nothing is left behind. Where the system or the file system has no such files, the bytes go to a
@@ -27,16 +22,11 @@ pub struct Output {
     /// Bytes written that the system has not been asked to store.
     held: u64,
     written: u64,
-    /// What is on its way past the page cache; none where everything goes through it.
-    direct: Option<Direct>,
 }
 
 /// So many bytes are handed to the disk at once while a file is written: left to itself, a system keeps gigabytes, and the
 /// disk, idle until then, is waited for at the end.
 const FLUSH: u64 = 8 << 20;
-
-/// Shorter files than this go through the page cache, which costs less than waiting for the disk.
-const LONG: u64 = 1 << 20;
 
 /// Where the bytes are until the file is complete.
 #[derive(Debug)]
@@ -73,12 +63,9 @@ impl Output {
         check_limit(&path, len)?;
         let draft = Draft::create(&path, there.as_ref())
             .map_err(|e| Error::io(path.display(), "cannot create it", e))?;
-        let mut output = Output { draft, path, missing: len, held: 0, written: 0, direct: None };
+        let output = Output { draft, path, missing: len, held: 0, written: 0 };
         let doing = || format!("cannot make room for {len} bytes");
         output.draft.file().set_len(len).map_err(|e| Error::io(output.path.display(), &doing(), e))?;
-        if len >= LONG {
-            output.direct = Direct::begin(output.draft.file());
-        }
         Ok(output)
     }
 
@@ -87,42 +74,16 @@ impl Output {
     /// # Errors
     /// [`Error::Io`] when the system refuses; [`Error::Length`] when they are more than were promised.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.write_seen(bytes, &|_, _| ())
-    }
-
-    /// Appends `bytes`, and shows them to `see` on the way, while they are in a cache: in order, in parts, each with its
-    /// place in the file. Where a file system takes back what it offered, some are shown again.
-    ///
-    /// # Errors
-    /// As [`Output::write`].
-    pub fn write_seen(&mut self, bytes: &[u8], see: &dyn Fn(u64, &[u8])) -> Result<()> {
         let len = bytes.len() as u64;
         self.missing = self.missing.checked_sub(len).ok_or(Error::Length {
             what: "output file",
             given: len,
             needed: self.missing,
         })?;
-        let Some(direct) = &mut self.direct else {
-            see(self.written, bytes);
-            return self.write_cached(bytes);
-        };
-        let last = self.missing == 0;
-        let written = direct.write(self.draft.file(), self.written, bytes, last, see);
-        let on = direct.is_on();
-        self.written += written.map_err(|e| self.failed(e))?;
-        // What waits to be stored needs no memory any more.
-        if last || !on {
-            self.direct = None;
-        }
-        Ok(())
-    }
-
-    /// Appends bytes by way of the page cache.
-    fn write_cached(&mut self, bytes: &[u8]) -> Result<()> {
         // In parts, so that the disk begins before all of a large one is copied.
         for part in bytes.chunks(FLUSH as usize) {
-            let file = self.draft.file();
-            write_all_at(file, self.written, part).map_err(|e| self.failed(e))?;
+            let mut file = self.draft.file();
+            file.write_all(part).map_err(|e| Error::io(self.path.display(), "cannot write it", e))?;
             self.written += part.len() as u64;
             self.held += part.len() as u64;
             if self.held >= FLUSH {
@@ -131,10 +92,6 @@ impl Output {
             }
         }
         Ok(())
-    }
-
-    fn failed(&self, error: std::io::Error) -> Error {
-        Error::io(self.path.display(), "cannot write it", error)
     }
 
     /// Gives the finished file its name, once the system has stored its bytes: a machine that loses power has the old
@@ -302,7 +259,6 @@ fn check_limit(_: &Path, _: u64) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::direct::PIECE;
 
     fn names_in(directory: &Path) -> Vec<String> {
         fs::read_dir(directory).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
@@ -331,26 +287,6 @@ mod tests {
         drop(output);
         assert!(matches!(Output::create(&path, 2).unwrap().commit(), Err(Error::Length { needed: 2, .. })));
         assert!(names_in(directory.path()).is_empty());
-    }
-
-    #[test]
-    fn long_files_hold_every_byte_and_show_it() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("out.bin");
-        let bytes: Vec<u8> = (0..9 * PIECE + 5000).map(|i| ((i * 31) >> 4) as u8).collect();
-        for len in [PIECE - 1, PIECE, PIECE + 1, 2 * PIECE + 4096, 8 * PIECE, bytes.len()] {
-            for step in [4095, PIECE, 5 * PIECE + 17, bytes.len()] {
-                let mut output = Output::create(&path, len as u64).unwrap();
-                let seen = std::sync::Mutex::new(vec![0; len]);
-                let see = |at: u64, part: &[u8]| {
-                    seen.lock().unwrap()[at as usize..at as usize + part.len()].copy_from_slice(part);
-                };
-                bytes[..len].chunks(step).for_each(|part| output.write_seen(part, &see).unwrap());
-                output.commit().unwrap();
-                assert!(fs::read(&path).unwrap() == bytes[..len], "{len} bytes in parts of {step}");
-                assert!(*seen.lock().unwrap() == bytes[..len], "{len} bytes in parts of {step}");
-            }
-        }
     }
 
     #[test]

@@ -11,7 +11,6 @@ use tilewright_files::Output;
 
 use super::elements::Elements;
 use super::event::{Event, Listener};
-use crate::hash::TreeHash;
 use crate::job::Conversion;
 use crate::manifest::{Journal, Record, SourceTensor};
 use crate::model::Entry;
@@ -51,25 +50,25 @@ pub(super) struct Files {
     listener: Listener,
 }
 
+/// Bytes that are hashed and written together: half of the smallest L2 cache.
+const PART: usize = 256 << 10;
+
 /// The file that is being written.
 struct Current {
     output: Output,
-    hash: TreeHash,
+    hasher: blake3::Hasher,
     at: u64,
 }
 
 impl Current {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.at += bytes.len() as u64;
-        let hash = &self.hash;
-        self.output.write_seen(bytes, &|at, part| hash.see(at, part))
-    }
-
-    /// The hash of the file, all of which has been written.
-    fn blake3(&self) -> Result<String> {
-        let missing =
-            |at: u64, _: &mut [u8]| Err(Error::value("hash of a file", format!("no byte {at}"), "all"));
-        self.hash.finish(missing)
+        // A part that has just been hashed is still in a cache when the system copies it.
+        for part in bytes.chunks(PART) {
+            self.hasher.update(part);
+            self.output.write(part)?;
+        }
+        Ok(())
     }
 }
 
@@ -85,8 +84,7 @@ impl Files {
             let work = &self.work[self.written];
             let container = &work.conversion.container;
             let output = Output::create(&work.path, container.bytes)?;
-            let mut current = Current { output, hash: TreeHash::new(container.bytes), at: 0 };
-            current.hash.want();
+            let mut current = Current { output, hasher: blake3::Hasher::new(), at: 0 };
             current.write(&container.head)?;
             self.current = Some(current);
         }
@@ -100,7 +98,7 @@ impl Files {
         let work = &self.work[self.written];
         let mut record = work.record.clone();
         record.sources = work.sources.iter().map(SourceTensor::hashed).collect::<Result<_>>()?;
-        record.blake3 = current.blake3()?;
+        record.blake3 = current.hasher.finalize().to_hex().to_string();
         self.written += 1;
         self.store.add(Written { output: current.output, record })
     }
