@@ -214,7 +214,7 @@ mod tests {
         for (text, message) in [
             ("segment", "x, line 1: given `segment`, needed `name = number`"),
             ("\nsegmant = 64", "x, line 2: given `segmant`, needed `segment`?"),
-            ("task = 1\n", "x, line 1, `task`: given 1, needed a whole number from 4096 to 1099511627776"),
+            ("task = 1\n", "x, line 1, `task`: given 1, needed a whole number from 4096 to 1073741824"),
             ("segment = 2k", "x, line 1: given `2k`, needed a whole number from 64 to 16384 for `segment`"),
             ("segment = -1", "x, line 1: given `-1`, needed a whole number from 64 to 16384 for `segment`"),
             ("segment = 64\nsegment = 64", "x, line 2: given `segment` again, needed each constant once"),
