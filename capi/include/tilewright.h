@@ -16,7 +16,7 @@
  *   one sentence that says what was given and what was needed.
  * - There is no global or thread-local state. A plan is immutable: any number of threads may use it at once, until
  *   one of them frees it.
- * - tw_plan_execute and tw_plan_execute_chunk need 192 KiB of stack, on the calling thread and on each thread that runs
+ * - tw_plan_execute and tw_plan_execute_chunk need 256 KiB of stack, on the calling thread and on each thread that runs
  *   their tasks.
  * - All sizes are in bytes, unless they say elements.
  */

@@ -5,7 +5,7 @@ use std::ptr::{null, null_mut};
 use tilewright_capi::*;
 
 /// As the header says.
-const STACK: usize = 192 << 10;
+const STACK: usize = 256 << 10;
 
 fn text(text: &str) -> tw_layout {
     let none = tw_string { data: null(), length: 0 };
