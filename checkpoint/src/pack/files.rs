@@ -50,7 +50,7 @@ pub(super) struct Files {
     listener: Listener,
 }
 
-/// Bytes that are hashed and written together: half of the smallest L2 cache.
+/// Bytes that are hashed and written together; a second cache of 1 MiB keeps them from the one to the other.
 const PART: usize = 256 << 10;
 
 /// The file that is being written.
