@@ -311,7 +311,7 @@ fn no_change_of_a_small_plan_is_accepted_that_gives_other_bytes() {
             }
         }
     };
-    if let Err(error) = TestRunner::new(cases(3)).run(&drawn(), every) {
+    if let Err(error) = TestRunner::new(cases(10)).run(&drawn(), every) {
         panic!("{error}");
     }
     println!("{} plans, {} changes, {} refused", plans.get(), changes.get(), refused.get());
