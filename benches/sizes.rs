@@ -78,7 +78,7 @@ fn batch(c: &mut Criterion) {
         let sources = source.chunks_exact(bytes);
         let mut items: Vec<Item<'_>> = sources
             .zip(tiles.chunks_exact_mut(plan.destination_bytes()))
-            .map(|(source, destination)| Item { plan: &plan, source, destination })
+            .map(|(source, destination)| Item::new(&plan, source, destination))
             .collect();
         let name = format!("{} threads", executor.threads());
         group.bench_function(name, |b| b.iter(|| execute_batch(executor, &mut items).unwrap()));

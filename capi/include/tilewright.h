@@ -16,8 +16,8 @@
  *   one sentence that says what was given and what was needed.
  * - There is no global or thread-local state. A plan is immutable: any number of threads may use it at once, until
  *   one of them frees it.
- * - tw_plan_execute and tw_plan_execute_chunk need 256 KiB of stack, on the calling thread and on each thread that runs
- *   their tasks.
+ * - tw_plan_execute, tw_plan_execute_chunk and tw_execute_batch need 256 KiB of stack, on the calling thread and on each
+ *   thread that runs their tasks.
  * - All sizes are in bytes, unless they say elements.
  */
 
@@ -156,11 +156,11 @@
 // A compiled conversion: immutable, usable from any thread, made by tw_plan_compile and freed by tw_plan_free.
 typedef struct tw_plan tw_plan;
 
-// An opened tensor file: immutable, usable from any thread, made by tw_tensorbin_open and freed by tw_tensorbin_free.
-typedef struct tw_tensorbin tw_tensorbin;
-
 // A ring of slots, made by tw_stager_create and freed by tw_stager_free. Runs of one stager wait for each other.
 typedef struct tw_stager tw_stager;
+
+// An opened tensor file: immutable, usable from any thread, made by tw_tensorbin_open and freed by tw_tensorbin_free.
+typedef struct tw_tensorbin tw_tensorbin;
 
 // The outcome of a call. Positive: the content of the arguments is wrong. Negative: the call itself is. Numbers never
 // change their meaning; later versions may return new ones.
@@ -392,25 +392,19 @@ typedef struct tw_owner {
     uint64_t elements;
 } tw_owner;
 
-// What the header of a tensor file says.
-typedef struct tw_tensorbin_info {
-    // Set by the caller: `sizeof(tw_tensorbin_info)`.
-    uint32_t struct_size;
-    // Element type of the tensor: that of `format`, TW_F32 for a block float.
-    tw_format dtype;
-    // What the shards hold.
-    tw_format format;
-    // 1 if the file has all parts of the tensor, 0 if it is one of several.
-    uint32_t complete;
-    // Dimensions of the tensor.
-    uint64_t rank;
-    // Dimensions of the mesh.
-    uint64_t mesh_rank;
-    // Devices that have a shard in the file.
-    uint64_t shards;
-    // The byte of the file at which the shards begin.
-    uint64_t payload;
-} tw_tensorbin_info;
+// One conversion of a batch. It never grows.
+typedef struct tw_conversion {
+    // What is done.
+    const struct tw_plan *plan;
+    // All bytes of the plan's source.
+    const void *source;
+    // How many they are.
+    size_t source_length;
+    // Memory for all bytes of the plan's destination, which need not be initialised.
+    void *destination;
+    // How many they are.
+    size_t destination_length;
+} tw_conversion;
 
 // Bytes that can be read by ranges: a file, the memory of a device.
 typedef struct tw_reader {
@@ -516,6 +510,26 @@ typedef struct tw_stage_report {
     // Inside of `tw_sink.submit`.
     uint64_t submitting_ns;
 } tw_stage_report;
+
+// What the header of a tensor file says.
+typedef struct tw_tensorbin_info {
+    // Set by the caller: `sizeof(tw_tensorbin_info)`.
+    uint32_t struct_size;
+    // Element type of the tensor: that of `format`, TW_F32 for a block float.
+    tw_format dtype;
+    // What the shards hold.
+    tw_format format;
+    // 1 if the file has all parts of the tensor, 0 if it is one of several.
+    uint32_t complete;
+    // Dimensions of the tensor.
+    uint64_t rank;
+    // Dimensions of the mesh.
+    uint64_t mesh_rank;
+    // Devices that have a shard in the file.
+    uint64_t shards;
+    // The byte of the file at which the shards begin.
+    uint64_t payload;
+} tw_tensorbin_info;
 
 // Done.
 #define TW_OK 0
@@ -733,6 +747,50 @@ tw_status tw_plan_explain(const struct tw_plan *plan,
                           struct tw_text *text,
                           struct tw_text *message);
 
+// Writes the copy from a host array into the plan's destination as torch-spyre's DataConversionInfo, in JSON. TW_VALUE
+// if the source is not a host array or the destination more than one buffer of plain elements; TW_SHORT if the text
+// does not fit; `text->length` is then what is needed, without the NUL.
+tw_status tw_plan_dci(const struct tw_plan *plan,
+                      struct tw_text *text,
+                      struct tw_text *message);
+
+// Runs many conversions, each as tw_plan_execute would, with the same bytes. Small tensors are converted whole, many by
+// one task, so that thousands of them cost little more than their conversion; large ones are split among the threads, one
+// after the other. Conversions may share plans and sources. With `executor` NULL everything is done on the calling thread.
+// `failed` may be NULL; where a single conversion is at fault, its number goes there, of several that of the first.
+tw_status tw_execute_batch(const struct tw_conversion *conversions,
+                           size_t count,
+                           const struct tw_executor *executor,
+                           uint64_t *failed,
+                           struct tw_text *message);
+
+// Makes a ring of `slots` slots of `slot_bytes` each, which is kept from run to run; 0 and 0: 3 of 32 MiB. `memory` is
+// NULL, or one pointer for each slot to `slot_bytes` bytes that nobody else uses until the stager is freed: pinned
+// memory. The new stager goes to `stager`, which must be freed by tw_stager_free; NULL goes there on failure.
+tw_status tw_stager_create(size_t slots,
+                           size_t slot_bytes,
+                           void *const *memory,
+                           struct tw_stager **stager,
+                           struct tw_text *message);
+
+// Frees a stager that no call is using any more, and with it slots that no sink may be reading any more. NULL is allowed,
+// and does nothing.
+tw_status tw_stager_free(struct tw_stager *stager);
+
+// Converts `count` tensors, one after another, and hands the bytes of their destinations to `sink`, each byte once, in
+// slots. With `executor` NULL everything is converted on the calling thread; what has a reader is read ahead on a thread
+// of the library's. `options` and `report` may be NULL; `report` is written where the run fails, too. When it returns the
+// sink has given back every slot, or has had the time limit for each: TW_STAGING then says how many are still out, whose
+// memory is not used again.
+tw_status tw_stager_run(struct tw_stager *stager,
+                        const struct tw_transfer *transfers,
+                        size_t count,
+                        const struct tw_sink *sink,
+                        const struct tw_executor *executor,
+                        const struct tw_stage_options *options,
+                        struct tw_stage_report *report,
+                        struct tw_text *message);
+
 // Opens a .tensorbin file of TTNN and checks its header against its length. The new handle goes to `file`, which must
 // be freed by tw_tensorbin_free; NULL goes there on failure.
 tw_status tw_tensorbin_open(struct tw_string path,
@@ -788,40 +846,6 @@ tw_status tw_tensorbin_save(struct tw_string path,
                             size_t source_length,
                             const struct tw_executor *executor,
                             struct tw_text *message);
-
-// Writes the copy from a host array into the plan's destination as torch-spyre's DataConversionInfo, in JSON. TW_VALUE
-// if the source is not a host array or the destination more than one buffer of plain elements; TW_SHORT if the text
-// does not fit; `text->length` is then what is needed, without the NUL.
-tw_status tw_plan_dci(const struct tw_plan *plan,
-                      struct tw_text *text,
-                      struct tw_text *message);
-
-// Makes a ring of `slots` slots of `slot_bytes` each, which is kept from run to run; 0 and 0: 3 of 32 MiB. `memory` is
-// NULL, or one pointer for each slot to `slot_bytes` bytes that nobody else uses until the stager is freed: pinned
-// memory. The new stager goes to `stager`, which must be freed by tw_stager_free; NULL goes there on failure.
-tw_status tw_stager_create(size_t slots,
-                           size_t slot_bytes,
-                           void *const *memory,
-                           struct tw_stager **stager,
-                           struct tw_text *message);
-
-// Frees a stager that no call is using any more, and with it slots that no sink may be reading any more. NULL is allowed,
-// and does nothing.
-tw_status tw_stager_free(struct tw_stager *stager);
-
-// Converts `count` tensors, one after another, and hands the bytes of their destinations to `sink`, each byte once, in
-// slots. With `executor` NULL everything is converted on the calling thread; what has a reader is read ahead on a thread
-// of the library's. `options` and `report` may be NULL; `report` is written where the run fails, too. When it returns the
-// sink has given back every slot, or has had the time limit for each: TW_STAGING then says how many are still out, whose
-// memory is not used again.
-tw_status tw_stager_run(struct tw_stager *stager,
-                        const struct tw_transfer *transfers,
-                        size_t count,
-                        const struct tw_sink *sink,
-                        const struct tw_executor *executor,
-                        const struct tw_stage_options *options,
-                        struct tw_stage_report *report,
-                        struct tw_text *message);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -351,6 +351,29 @@ private:
     std::unique_ptr<tw_plan, free> plan_;
 };
 
+// A conversion of a batch; all three must outlive the call.
+inline tw_conversion conversion(const plan &plan, input source, output destination) noexcept {
+    return {plan.get(), source.data(), source.size(), destination.data(), destination.size()};
+}
+
+// Runs many conversions on the calling thread; see tw_execute_batch.
+inline void execute_batch(view<const tw_conversion> conversions) {
+    detail::check([&](tw_text *message) {
+        return tw_execute_batch(conversions.data(), conversions.size(), nullptr, nullptr, message);
+    });
+}
+
+// The same on the threads of `pool`: see detail::executor.
+template <class Pool>
+void execute_batch(view<const tw_conversion> conversions, Pool &pool) {
+    detail::executor<Pool> bridge{pool};
+    const auto executor = bridge.get();
+    const auto run = [&](tw_text *message) {
+        return tw_execute_batch(conversions.data(), conversions.size(), &executor, nullptr, message);
+    };
+    detail::rethrowing([&] { detail::check(run); }, bridge.thrown);
+}
+
 // A tensor of a run of a stager, in memory; plan and source must outlive the run.
 inline tw_transfer transfer(const plan &plan, input source) noexcept {
     return {plan.get(), source.data(), source.size(), nullptr, 0};

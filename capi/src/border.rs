@@ -28,6 +28,11 @@ impl Failure {
     pub(crate) fn value(what: &str, given: impl fmt::Display, needed: impl fmt::Display) -> Failure {
         Failure::new(TW_VALUE, format!("{what}: given {given}, needed {needed}"))
     }
+
+    /// The same of one thing among several.
+    pub(crate) fn of(self, what: impl fmt::Display) -> Failure {
+        Failure { message: format!("{what}: {}", self.message), ..self }
+    }
 }
 
 impl From<tilewright::Error> for Failure {
@@ -144,12 +149,36 @@ impl<'a> Extent<'a> {
 /// An error if any two of them overlap.
 pub(crate) fn check_apart(extents: &[Extent<'_>]) -> Result<()> {
     for (i, &a) in extents.iter().enumerate() {
-        if let Some(b) = extents[..i].iter().find(|b| b.meets(a)) {
-            let bytes = format!("{} bytes of {} and {} of {}", b.bytes, b.what, a.bytes, a.what);
-            return Err(Failure::new(TW_OVERLAP, format!("{bytes}, {} apart, overlap", a.at.abs_diff(b.at))));
+        if let Some(&b) = extents[..i].iter().find(|b| b.meets(a)) {
+            return Err(overlap(b, a));
         }
     }
     Ok(())
+}
+
+/// An error if anything that is written overlaps anything else; what is only read may overlap. Takes time by the number of
+/// extents, and the logarithm of how many are written.
+pub(crate) fn check_writes_apart<'a>(
+    written: &mut [Extent<'a>],
+    mut read: impl Iterator<Item = Extent<'a>>,
+) -> Result<()> {
+    written.sort_unstable_by_key(|extent| (extent.at, extent.bytes));
+    // Empty ones overlap nothing, but would lie between two that do.
+    let written: Vec<_> = written.iter().copied().filter(|extent| extent.bytes > 0).collect();
+    if let Some(pair) = written.windows(2).find(|pair| pair[0].meets(pair[1])) {
+        return Err(overlap(pair[0], pair[1]));
+    }
+    // They are disjoint here, so that their ends are sorted too.
+    let met = |extent: Extent<'a>| {
+        let first = written.partition_point(|written| written.at + written.bytes <= extent.at);
+        written.get(first).copied().filter(|written| written.meets(extent)).map(|written| (written, extent))
+    };
+    read.find_map(met).map_or(Ok(()), |(written, extent)| Err(overlap(extent, written)))
+}
+
+fn overlap(a: Extent<'_>, b: Extent<'_>) -> Failure {
+    let bytes = format!("{} bytes of {} and {} of {}", a.bytes, a.what, b.bytes, b.what);
+    Failure::new(TW_OVERLAP, format!("{bytes}, {} apart, overlap", a.at.abs_diff(b.at)))
 }
 
 /// A value of the caller that a result goes to.

@@ -4,6 +4,7 @@
 //! that hold for every function, and so the safety contract of each, stand once, at the top of the header.
 #![allow(non_camel_case_types, clippy::missing_safety_doc)]
 
+mod batch;
 mod border;
 mod executor;
 mod handle;
@@ -23,6 +24,7 @@ use tilewright::family::loops::Dci;
 use tilewright::layout::{Layout, Owner};
 use tilewright::{Error, Plan};
 
+pub use batch::*;
 pub use stager::*;
 pub use tensorbin::*;
 pub use types::*;

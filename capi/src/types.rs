@@ -446,6 +446,22 @@ pub struct tw_executor {
         Option<unsafe extern "C" fn(ctx: *mut c_void, tasks: u32, task: tw_task, arg: *mut c_void) -> i32>,
 }
 
+/// One conversion of a batch. It never grows.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tw_conversion {
+    /// What is done.
+    pub plan: *const super::tw_plan,
+    /// All bytes of the plan's source.
+    pub source: *const c_void,
+    /// How many they are.
+    pub source_length: usize,
+    /// Memory for all bytes of the plan's destination, which need not be initialised.
+    pub destination: *mut c_void,
+    /// How many they are.
+    pub destination_length: usize,
+}
+
 /// What `tw_sink.wait` returns when the time has passed and no slot has arrived.
 pub const TW_PENDING: i32 = 1;
 

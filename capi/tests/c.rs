@@ -91,6 +91,11 @@ fn wrong_executors_are_statuses() {
 }
 
 #[test]
+fn batches_are_converted() {
+    check("tests/batch.c", Link::Static);
+}
+
+#[test]
 fn tensor_files_are_written_and_read() {
     check("tests/tensorbin.c", Link::Shared);
 }

@@ -179,6 +179,23 @@ int main() {
         EXPECT(std::string(error.what()) == "broken pool");
     }
 
+    std::vector<std::vector<unsigned char>> many(5, std::vector<unsigned char>(alone.size()));
+    std::vector<tw_conversion> conversions;
+    for (auto &one : many) {
+        conversions.push_back(tilewright::conversion(plan, weight, one));
+    }
+    tilewright::execute_batch(conversions, workers);
+    EXPECT(std::count(many.begin(), many.end(), alone) == 5);
+    conversions[3].destination_length = 1;
+    EXPECT(status_of([&] { tilewright::execute_batch(conversions); }) == TW_LENGTH);
+    conversions[3].destination_length = alone.size();
+    try {
+        tilewright::execute_batch(conversions, pool);
+        EXPECT(false);
+    } catch (const std::out_of_range &error) {
+        EXPECT(std::string(error.what()) == "broken pool");
+    }
+
     // In a thread that ends: Rust's library keeps 48 bytes with each that starts another.
     std::thread([&] { stages(plan, weight, alone); }).join();
 

@@ -92,7 +92,7 @@ fn run_cases(arguments: &BenchArgs, isa: Isa) -> Result<()> {
     if let Some(filter) = &arguments.filter {
         let names: Vec<&str> = cases().iter().map(|case| case.name).collect();
         if !names.iter().any(|name| name.contains(filter.as_str())) {
-            let needed = format!("a part of one of these names: {}", names.join(", "));
+            let needed = format!("a part of one of these names: {}", names.join("; "));
             return Err(Failure::usage("filter", format!("`{}`", beginning(filter)), needed));
         }
     }

@@ -5,10 +5,14 @@
 //! An input is the list of bytes that everything is drawn from. Pointers that are not NULL and not misaligned lead to as many
 //! bytes as their lengths say, and no handle is used after it is freed: the header asks for both.
 
+#[path = "choices.rs"]
+mod choices;
+
 use std::ffi::c_void;
 use std::mem::zeroed;
 use std::ptr::{null, null_mut};
 
+use choices::Choices;
 use tilewright_capi::*;
 
 /// Calls of one input.
@@ -23,17 +27,7 @@ const MARGIN: usize = 32;
 /// What lies in memory that nobody has written.
 const UNTOUCHED: u8 = 0xA5;
 
-struct Choices<'a>(std::slice::Iter<'a, u8>);
-
 impl Choices<'_> {
-    fn below(&mut self, n: usize) -> usize {
-        self.0.next().map_or(0, |&x| usize::from(x) % n)
-    }
-
-    fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
-    }
-
     /// Whether something rare happens.
     fn rarely(&mut self) -> bool {
         self.below(16) == 15

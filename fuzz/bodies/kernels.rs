@@ -2,8 +2,12 @@
 //!
 //! An input is a head of choices, then the bytes of the source, repeated as often as needed.
 
+#[path = "choices.rs"]
+mod choices;
+
 use std::mem::MaybeUninit;
 
+use choices::Choices;
 use kernels::{
     BlockCodec, BlockFormat, BlockOptions, Decoding, Isa, Kernels, Number, PackArgs, Rounding, TileShape,
     UnpackArgs, Window,
@@ -11,18 +15,6 @@ use kernels::{
 
 /// Bytes of an input that choose; the others are data.
 const HEAD: usize = 24;
-
-struct Choices<'a>(std::slice::Iter<'a, u8>);
-
-impl Choices<'_> {
-    fn below(&mut self, n: usize) -> usize {
-        self.0.next().map_or(0, |&x| usize::from(x) % n)
-    }
-
-    fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
-    }
-}
 
 /// Runs a kernel at every level over a destination of `len` bytes; all give what the scalar one gives.
 fn compare(len: usize, run: &dyn Fn(&Kernels, &mut [MaybeUninit<u8>])) {

@@ -3,6 +3,7 @@
 //! Here are plans, layouts and the memory of Python objects; names, defaults and numpy results are Python's.
 #![deny(unsafe_code)]
 
+mod batch;
 mod checkpoint;
 mod element;
 mod error;
@@ -44,6 +45,7 @@ fn _tilewright(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<tensorbin::TensorBin>()?;
     module.add_class::<checkpoint::Rules>()?;
     module.add_class::<checkpoint::Stream>()?;
+    module.add_function(wrap_pyfunction!(batch::execute_batch, module)?)?;
     module.add_function(wrap_pyfunction!(checkpoint::pack, module)?)?;
     module.add_function(wrap_pyfunction!(main, module)?)?;
     module.add_function(wrap_pyfunction!(stage::stage, module)?)?;

@@ -8,7 +8,7 @@
 
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::{ManuallyDrop, MaybeUninit};
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 
 use pyo3::exceptions::PyTypeError;
@@ -152,6 +152,25 @@ impl Memory<'_> {
         self.destination(&[])?;
         Ok(Lent { at: self.start, len: self.len })
     }
+}
+
+/// An error if anything that is written overlaps anything else; what is only read may overlap.
+pub(crate) fn check_apart(read: &[Memory<'_>], written: &[Memory<'_>]) -> PyResult<()> {
+    let range = |memory: &Memory<'_>| memory.start.addr()..memory.start.addr() + memory.len;
+    let mut written: Vec<_> = written.iter().filter(|memory| memory.len > 0).map(range).collect();
+    written.sort_unstable_by_key(|range| range.start);
+    if written.windows(2).any(|pair| pair[1].start < pair[0].end) {
+        return Err(value("out", "memory that overlaps another `out`", "memory of its own"));
+    }
+    // They are disjoint here, so that their ends are sorted too.
+    let is_written = |read: Range<usize>| {
+        let first = written.partition_point(|range| range.end <= read.start);
+        !read.is_empty() && written.get(first).is_some_and(|range| range.start < read.end)
+    };
+    if read.iter().map(range).any(is_written) {
+        return Err(value("out", "memory that overlaps a source", "memory of its own"));
+    }
+    Ok(())
 }
 
 /// Memory that a [`Memory`] outlives: `stage` drops the ring before what it was made of.

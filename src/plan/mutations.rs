@@ -1,53 +1,92 @@
 //! The verifier, by mutation: a scheduled plan of which one field is changed is refused, or gives the same bytes.
 
+use std::cell::Cell;
+
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 
 use super::conversion::Conversion;
-use super::ir::{Gather, Leaf, Loop, Schedule, ScheduledNest};
+use super::ir::{Gather, InPlace, Leaf, Loop, Schedule, ScheduledNest};
 use super::{Plan, Store, lower, schedule, verify};
 use crate::families::{Choices, FAMILIES, dense, memref};
 use crate::family::Tensor;
 use crate::run::interpret;
 use crate::{DType, Layout, Options};
 
-/// By how much numbers change: by one, by a few, by a block or a cache line, and to the ends of what there is.
-fn changed(c: &mut Choices, value: i64, block: i64) -> i64 {
-    match c.below(12) {
-        10 => c.of(&[0, 1, -1, i64::MAX, i64::MIN]),
-        11 => -value,
-        _ => value.wrapping_add(c.of(&[1, -1, 2, -2, 7, block, -block, 64, -64, 4 * block])),
+/// Gives a number below the one that it is asked with.
+type Choose<'a> = &'a mut dyn FnMut(usize) -> usize;
+
+/// Chooses everything that can be chosen, one time after the other: the choices of one time are the digits of a number, which
+/// counts up.
+#[derive(Default)]
+struct Every {
+    /// What is chosen, and of how many.
+    digits: Vec<(usize, usize)>,
+    /// How many of them have been chosen this time.
+    chosen: usize,
+}
+
+impl Every {
+    fn below(&mut self, n: usize) -> usize {
+        if self.chosen == self.digits.len() {
+            self.digits.push((0, n));
+        }
+        self.chosen += 1;
+        self.digits[self.chosen - 1].0
+    }
+
+    /// Whether there is another time.
+    fn next(&mut self) -> bool {
+        while self.digits.pop_if(|(digit, n)| *digit + 1 >= *n).is_some() {}
+        self.chosen = 0;
+        let Some((digit, _)) = self.digits.last_mut() else { return false };
+        *digit += 1;
+        true
     }
 }
 
-fn change_count(c: &mut Choices, n: &mut u64) {
+/// By how much numbers change: by one, by a few, by a block or a cache line, and to the ends of what there is.
+fn changed(c: Choose<'_>, value: i64, block: i64) -> i64 {
+    let steps = [1, -1, 2, -2, 7, block, -block, 64, -64, 4 * block];
+    let ends = [0, 1, -1, i64::MAX, i64::MIN, value.wrapping_neg()];
+    let k = c(steps.len() + ends.len());
+    steps.get(k).map_or_else(|| ends[k - steps.len()], |&step| value.wrapping_add(step))
+}
+
+fn change_count(c: Choose<'_>, n: &mut u64) {
     *n = changed(c, *n as i64, 16) as u64;
 }
 
-fn change_address<const K: usize>(c: &mut Choices, at: &mut [i64; K], blocks: [i64; 2]) {
-    let k = c.below(K);
+fn change_address<const K: usize>(c: Choose<'_>, at: &mut [i64; K], blocks: [i64; 2]) {
+    let k = c(K);
     at[k] = changed(c, at[k], blocks[usize::from(k >= 3)]);
 }
 
-fn change_loops(c: &mut Choices, loops: &mut Vec<Loop>, blocks: [i64; 2]) {
-    let Some(i) = c.below(64).checked_rem(loops.len()) else { return };
-    match c.below(8) {
+/// The place of one of some things, if there are any.
+fn one_of<T>(c: Choose<'_>, all: &[T]) -> Option<usize> {
+    (!all.is_empty()).then(|| c(all.len()))
+}
+
+fn change_loops(c: Choose<'_>, loops: &mut Vec<Loop>, blocks: [i64; 2]) {
+    let Some(i) = one_of(c, loops) else { return };
+    match c(5) {
         0 => drop(loops.remove(i)),
         1 => loops.insert(i, loops[i]),
         2 => loops.swap(i, 0),
-        3 | 4 => change_count(c, &mut loops[i].n),
+        3 => change_count(c, &mut loops[i].n),
         _ => change_address(c, &mut loops[i].step, blocks),
     }
 }
 
-fn change_part(c: &mut Choices, parts: &mut Vec<Gather>, blocks: [i64; 2]) {
-    let Some(i) = c.below(64).checked_rem(parts.len()) else { return };
-    match c.below(8) {
+fn change_part(c: Choose<'_>, parts: &mut Vec<Gather>, blocks: [i64; 2]) {
+    let Some(i) = one_of(c, parts) else { return };
+    match c(7) {
         0 => drop(parts.remove(i)),
         1 => parts.push(parts[i].clone()),
         2 => parts[i].slot = changed(c, parts[i].slot, 16),
         3 => change_address(c, &mut parts[i].src, blocks),
         4 => {
-            if let Some(k) = c.below(64).checked_rem(parts[i].moves.len()) {
+            if let Some(k) = one_of(c, &parts[i].moves) {
                 change_address(c, &mut parts[i].moves[k], blocks);
             }
         }
@@ -56,75 +95,76 @@ fn change_part(c: &mut Choices, parts: &mut Vec<Gather>, blocks: [i64; 2]) {
     }
 }
 
-fn change_leaf(c: &mut Choices, leaf: &mut Leaf, blocks: [i64; 2]) {
-    match (c.below(6), leaf) {
+fn change_leaf(c: Choose<'_>, leaf: &mut Leaf, blocks: [i64; 2]) {
+    match (c(4), leaf) {
         (0, leaf) => *leaf = Leaf::Fill,
         (1, leaf) => *leaf = Leaf::Element,
         (2, leaf) => *leaf = Leaf::Pack(vec![]),
         (_, Leaf::Pack(parts)) => change_part(c, parts, blocks),
-        (_, leaf) => *leaf = if *leaf == Leaf::Fill { Leaf::Element } else { Leaf::Fill },
+        _ => {}
     }
 }
 
-fn change_schedule(c: &mut Choices, schedule: &mut Schedule, loops: usize) {
-    let which = |c: &mut Choices| c.of(&[None, Some(0), Some(1), Some(2), Some(loops)]);
-    let i = c.below(64);
-    match c.below(16) {
+fn change_order(c: Choose<'_>, order: &mut Vec<usize>, loops: usize) {
+    let Some(i) = one_of(c, order) else { return };
+    match c(4) {
+        0 => drop(order.remove(i)),
+        1 => order.push(order[i]),
+        2 => order.swap(i, 0),
+        _ => order[i] = c(loops + 1),
+    }
+}
+
+fn change_in_place(c: Choose<'_>, in_place: &mut Option<InPlace>) {
+    let Some(tile) = in_place else { return };
+    let by = |c: Choose<'_>| [1_isize, -1, 2, 16, -16, 64][c(6)];
+    match c(5) {
+        0 => tile.rows = tile.rows.wrapping_add_signed(by(c)),
+        1 => tile.cols = tile.cols.wrapping_add_signed(by(c)),
+        2 => tile.src_row += by(c),
+        3 => tile.src_col += by(c),
+        _ => *in_place = None,
+    }
+}
+
+fn change_schedule(c: Choose<'_>, schedule: &mut Schedule, loops: usize) {
+    let which = |c: Choose<'_>| c(loops + 2).checked_sub(1);
+    match c(14) {
         0 => schedule.assembled = !schedule.assembled,
         1 => schedule.rows = which(c),
         2 => schedule.cols = which(c),
         3 => schedule.tiles = which(c),
-        4 | 5 => {
-            let order = if c.yes() { &mut schedule.order } else { &mut schedule.within };
-            if let Some(i) = i.checked_rem(order.len()) {
-                match c.below(4) {
-                    0 => drop(order.remove(i)),
-                    1 => order.push(order[i]),
-                    2 => order.swap(i, 0),
-                    _ => order[i] = c.below(loops + 1),
-                }
-            }
-        }
-        6..=8 => {
-            if let Some(i) = i.checked_rem(schedule.blocks.len()) {
+        4 => change_order(c, &mut schedule.order, loops),
+        5 => change_order(c, &mut schedule.within, loops),
+        6 => {
+            if let Some(i) = one_of(c, &schedule.blocks) {
                 change_count(c, &mut schedule.blocks[i]);
             }
         }
-        9 => drop(schedule.blocks.pop()),
-        10 => {
-            if let Some(i) = i.checked_rem(schedule.packed.len()) {
+        7 => drop(schedule.blocks.pop()),
+        8 => {
+            if let Some(i) = one_of(c, &schedule.packed) {
                 schedule.packed[i] = changed(c, schedule.packed[i], 64);
             }
         }
-        11 => schedule.segment = c.below(loops + 2),
-        12 => change_count(c, &mut schedule.overlap),
-        14 => schedule.compacted = !schedule.compacted,
-        13 => schedule.prefetch_distance = changed(c, schedule.prefetch_distance, 4096),
-        _ => {
-            if let Some(tile) = &mut schedule.in_place {
-                let by = c.of(&[1_isize, -1, 2, 16, -16, 64]);
-                match c.below(5) {
-                    0 => tile.rows = tile.rows.wrapping_add_signed(by),
-                    1 => tile.cols = tile.cols.wrapping_add_signed(by),
-                    2 => tile.src_row += by,
-                    3 => tile.src_col += by,
-                    _ => schedule.in_place = None,
-                }
-            }
-        }
+        9 => schedule.segment = c(loops + 2),
+        10 => change_count(c, &mut schedule.overlap),
+        11 => schedule.compacted = !schedule.compacted,
+        12 => schedule.prefetch_distance = changed(c, schedule.prefetch_distance, 4096),
+        _ => change_in_place(c, &mut schedule.in_place),
     }
 }
 
 /// Changes one field of one nest, or one nest.
-fn change(c: &mut Choices, nests: &mut Vec<ScheduledNest>, blocks: [i64; 2]) {
-    let Some(which) = c.below(1 << 20).checked_rem(nests.len()) else { return };
+fn change(c: Choose<'_>, nests: &mut Vec<ScheduledNest>, blocks: [i64; 2]) {
+    let Some(which) = one_of(c, nests) else { return };
     let nest = &mut nests[which];
-    match c.below(16) {
+    match c(6) {
         0 => drop(nests.remove(which)),
         1 => nests.push(nests[which].clone()),
-        2..=4 => change_address(c, &mut nest.at, blocks),
-        5..=7 => change_loops(c, &mut nest.loops, blocks),
-        8..=10 => change_leaf(c, &mut nest.leaf, blocks),
+        2 => change_address(c, &mut nest.at, blocks),
+        3 => change_loops(c, &mut nest.loops, blocks),
+        4 => change_leaf(c, &mut nest.leaf, blocks),
         _ => change_schedule(c, &mut nest.schedule, nest.loops.len()),
     }
 }
@@ -151,35 +191,53 @@ fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i.wrapping_mul(0x9E37_79B9) >> 13) as u8 & 0x3F).collect()
 }
 
-/// Changes a plan `count` times; how many changes were refused.
-fn mutate(
-    c: &mut Choices,
-    from: &Layout,
-    to: &Layout,
-    store: Store,
-    count: usize,
-) -> Result<usize, TestCaseError> {
-    let plan = Plan::compile(from, to, &Options::default().with_store(store).with_saturate(true)).unwrap();
-    let Plan { src, dst, op, streams, tuning, .. } = &plan;
-    let conversion = Conversion { src, dst, op: *op, streams: *streams, tuning };
-    let scheduled = schedule::schedule(lower::lower(from, to, to.padding().unwrap()).unwrap(), conversion);
-    let source = bytes(plan.source_bytes());
-    let expect = interpret(&plan, &source).unwrap().bytes;
-    let blocks = [src.block_bytes as i64, dst.block_bytes as i64];
-    let mut refused = 0;
-    for _ in 0..count {
-        let mut nests = scheduled.clone();
-        change(c, &mut nests, blocks);
-        let same = nests == scheduled;
-        match verify::verify(nests, conversion, from, to) {
-            Ok(nests) => run_all(&Plan { nests, ..plan.clone() }, &source, &expect)?,
+/// A plan, and what it is made of.
+struct Subject<'a> {
+    plan: &'a Plan,
+    layouts: [&'a Layout; 2],
+    nests: Vec<ScheduledNest>,
+    source: Vec<u8>,
+    expect: Vec<u8>,
+}
+
+impl Subject<'_> {
+    fn new<'a>(plan: &'a Plan, from: &'a Layout, to: &'a Layout) -> Subject<'a> {
+        let lowered = lower::lower(from, to, to.padding().unwrap()).unwrap();
+        let source = bytes(plan.source_bytes());
+        let expect = interpret(plan, &source).unwrap().bytes;
+        Subject {
+            nests: schedule::schedule(lowered, conversion(plan)),
+            plan,
+            layouts: [from, to],
+            source,
+            expect,
+        }
+    }
+
+    /// Changes it once. Whether it was refused.
+    fn change(&self, c: Choose<'_>) -> Result<bool, TestCaseError> {
+        let Plan { src, dst, .. } = self.plan;
+        let mut nests = self.nests.clone();
+        change(c, &mut nests, [src.block_bytes as i64, dst.block_bytes as i64]);
+        let same = nests == self.nests;
+        match verify::verify(nests, conversion(self.plan), self.layouts[0], self.layouts[1]) {
+            Ok(nests) => {
+                if !same {
+                    run_all(&Plan { nests, ..self.plan.clone() }, &self.source, &self.expect)?;
+                }
+                Ok(false)
+            }
             Err(_) => {
                 prop_assert!(!same, "the plan as it is was refused");
-                refused += 1;
+                Ok(true)
             }
         }
     }
-    Ok(refused)
+}
+
+fn conversion(plan: &Plan) -> Conversion<'_> {
+    let Plan { src, dst, op, streams, tuning, .. } = plan;
+    Conversion { src, dst, op: *op, streams: *streams, tuning }
 }
 
 /// `n` random plans; `TILEWRIGHT_CASES` multiplies them.
@@ -189,30 +247,72 @@ fn cases(n: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 200, ..ProptestConfig::default() }
 }
 
+/// What a pair of layouts, and how they are stored, is drawn from.
+type Drawn = (Vec<u32>, Vec<u32>, (usize, usize), bool);
+
+fn drawn() -> impl Strategy<Value = Drawn> {
+    let numbers = || prop::collection::vec(any::<u32>(), 48);
+    (numbers(), numbers(), (0..FAMILIES.len(), 0..FAMILIES.len()), any::<bool>())
+}
+
+/// Two layouts of a tensor of `most` elements, of at most `bytes`, and the plan from one to the other; none where the families
+/// have none of it.
+fn plan(drawn: &Drawn, most: u64, bytes: u64) -> Option<(Layout, Layout, Plan)> {
+    let (numbers, other, families, streamed) = drawn;
+    let (mut c, mut d) = (Choices::new(numbers), Choices::new(other));
+    let dtype = c.of(&[DType::F32, DType::Bf16, DType::U8, DType::I32]);
+    let tensor = Tensor { dtype, shape: c.shape(most) };
+    let lay = |c: &mut Choices, family: usize| {
+        let layout = (FAMILIES[family].1)(c, &tensor).and_then(|case| case.layout(&tensor).ok());
+        layout.filter(|l| l.total_bytes() <= bytes)
+    };
+    let from = match d.below(3) {
+        0 => Some(dense(&tensor)),
+        1 => memref(&mut d, &tensor).unwrap().layout(&tensor).ok(),
+        _ => lay(&mut d, families.1),
+    };
+    let (from, to) = (from?, lay(&mut c, families.0)?);
+    let store = if *streamed { Store::Streamed } else { Store::Cached };
+    let plan = Plan::compile(&from, &to, &Options::default().with_store(store).with_saturate(true)).unwrap();
+    Some((from, to, plan))
+}
+
 proptest! {
     #![proptest_config(cases(150))]
 
     #[test]
     fn a_changed_plan_is_refused_or_gives_the_same_bytes(
-        numbers in prop::collection::vec(any::<u32>(), 48),
-        other in prop::collection::vec(any::<u32>(), 48),
+        drawn in drawn(),
         mutations in prop::collection::vec(any::<u32>(), 400),
-        families in (0..FAMILIES.len(), 0..FAMILIES.len()),
-        streamed in any::<bool>(),
     ) {
-        let (mut c, mut d) = (Choices::new(&numbers), Choices::new(&other));
-        let tensor = Tensor { dtype: c.of(&[DType::F32, DType::Bf16, DType::U8, DType::I32]), shape: c.shape(1500) };
-        let lay = |c: &mut Choices, family: usize| {
-            let layout = (FAMILIES[family].1)(c, &tensor).and_then(|case| case.layout(&tensor).ok());
-            layout.filter(|l| l.total_bytes() <= 60_000)
-        };
-        let from = match d.below(3) {
-            0 => Some(dense(&tensor)),
-            1 => memref(&mut d, &tensor).unwrap().layout(&tensor).ok(),
-            _ => lay(&mut d, families.1),
-        };
-        let (Some(from), Some(to)) = (from, lay(&mut c, families.0)) else { return Ok(()) };
-        let store = if streamed { Store::Streamed } else { Store::Cached };
-        mutate(&mut Choices::new(&mutations), &from, &to, store, 24)?;
+        let Some((from, to, plan)) = plan(&drawn, 1500, 60_000) else { return Ok(()) };
+        let subject = Subject::new(&plan, &from, &to);
+        let mut c = Choices::new(&mutations);
+        for _ in 0..24 {
+            subject.change(&mut |n| c.below(n))?;
+        }
     }
+}
+
+/// The same of every change that there is, for small plans; how many is printed.
+#[test]
+fn no_change_of_a_small_plan_is_accepted_that_gives_other_bytes() {
+    let (plans, changes, refused) = (Cell::new(0), Cell::new(0), Cell::new(0));
+    let every = |drawn: Drawn| {
+        let Some((from, to, plan)) = plan(&drawn, 200, 8000) else { return Ok(()) };
+        let subject = Subject::new(&plan, &from, &to);
+        plans.set(plans.get() + 1);
+        let mut all = Every::default();
+        loop {
+            refused.set(refused.get() + usize::from(subject.change(&mut |n| all.below(n))?));
+            changes.set(changes.get() + 1);
+            if !all.next() {
+                return Ok(());
+            }
+        }
+    };
+    if let Err(error) = TestRunner::new(cases(10)).run(&drawn(), every) {
+        panic!("{error}");
+    }
+    println!("{} plans, {} changes, {} refused", plans.get(), changes.get(), refused.get());
 }

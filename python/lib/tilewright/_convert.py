@@ -1,6 +1,6 @@
 """Plans, and conversions that keep theirs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar, cast
 
@@ -11,6 +11,7 @@ from ._html import MOST, shown
 from ._like import layout_of
 from ._names import is_element, long_name, name_of, numpy_dtype, short_name
 from ._tilewright import Error, Layout, describe
+from ._tilewright import execute_batch as _execute_batch
 from ._tilewright import Plan as _Plan
 
 # Memory of the caller's, which is filled and handed back; without any, a new numpy array.
@@ -83,7 +84,7 @@ class Plan:
             return out
         room = np.empty(self._room, np.uint8)
         self._plan.run(x, room, threads)
-        return cast(Out, self._array.of(room) if self._array else room)
+        return cast(Out, self._result(room))
 
     def chunks(self, size: int = 32 << 20) -> Iterator[range]:
         """Ranges of the destination's bytes, of about `size` each, that `chunk` can produce alone."""
@@ -161,6 +162,9 @@ class Plan:
     def chunk_alignment(self) -> int:
         """Bytes of the smallest range that can be produced alone."""
         return max(self._plan.chunk_alignment, 1)
+
+    def _result(self, room: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return self._array.of(room) if self._array else room
 
     def __repr__(self) -> str:
         shape = "x".join(map(str, self.shape))
@@ -303,6 +307,27 @@ def convert(
     size, name = described(x, source_dtype)
     choices = (rounding, search, codec, compat_unpack, saturate)
     return compiled(size, name, None, text(to), mesh, device, exact(pad_value), *choices)(x, out, threads)
+
+
+def execute_batch(
+    conversions: Iterable[tuple[Plan, Any]],
+    *,
+    outs: Sequence[Any] | None = None,
+    threads: int | None = None,
+) -> list[Any]:
+    """Converts many arrays in one call, each by its plan; a list of what `plan(x)` gives of each, or `outs`.
+
+    Small arrays share the threads: thousands of them cost little more than their conversion. An exception has a note that
+    says of which conversion it is.
+    """
+    pairs = list(conversions)
+    if outs is not None and len(outs) != len(pairs):
+        raise Error(f"outs: given {len(outs)}, needed one for each of {len(pairs)} conversions")
+    rooms = [np.empty(plan._room, np.uint8) for plan, _ in pairs] if outs is None else list(outs)
+    _execute_batch([(plan._plan, x, room) for (plan, x), room in zip(pairs, rooms, strict=True)], threads)
+    if outs is not None:
+        return rooms
+    return [plan._result(room) for (plan, _), room in zip(pairs, rooms, strict=True)]
 
 
 def explain(

@@ -13,6 +13,7 @@ __all__ = [
     "TensorBin",
     "__version__",
     "describe",
+    "execute_batch",
     "main",
     "pack",
     "stage",
@@ -162,6 +163,7 @@ def pack(
     float,
     list[tuple[str, str, str, str, str | None, list[int], str, int, int]],
 ]: ...
+def execute_batch(conversions: Sequence[tuple[Plan, Any, Any]], threads: int | None) -> None: ...
 def describe(x: Any) -> tuple[list[int], str | None]: ...
 def main(arguments: Sequence[str]) -> int: ...
 

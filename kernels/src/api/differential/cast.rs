@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::{Kernels, assume_written};
+use super::{Kernels, assume_written, one_of};
 use crate::{Cast, Integer, Number, OuterLoop, Window};
 
 /// Every pair of formats over the edges of all ranges, through the windows that take a path of their own.
@@ -12,16 +12,18 @@ pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
     let pairs = Integer::ALL.into_iter().flat_map(|from| Integer::ALL.map(|to| Cast::Integer(from, to)));
     let numbers = Number::ALL;
     let floats = Integer::ALL.into_iter().flat_map(|from| numbers.map(|to| Cast::Value(from, to)));
-    for cast in pairs.chain(floats).chain(numbers.map(Cast::Truth)) {
+    let casts = pairs.chain(floats).chain(numbers.map(Cast::Truth));
+    for (turn, cast) in one_of(13, 0, casts).enumerate() {
         let (from, to) = (cast.source_size(), cast.size());
         let src: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes().into_iter().take(from)).collect();
         let (f, t) = (from as isize, to as isize);
-        for (rows, cols, src_row, src_col, dst_row, dst_col) in [
+        let windows = [
             (1, values.len(), 0, f, 0, t),
             (4, 9, 9 * f, f, 9 * t + 1, t),
             (9, 4, f, 9 * f, t, 9 * t),
             (4, 5, -7 * f, 2 * f, 5 * t, t),
-        ] {
+        ];
+        for (rows, cols, src_row, src_col, dst_row, dst_col) in one_of(4, turn, windows) {
             let w = Window { rows, cols, src_row, src_col, dst_row, dst_col };
             let src_at = if src_row < 0 { 30 * from } else { 0 };
             let run = |kernels: &Kernels| {

@@ -2,90 +2,100 @@
 
 use std::mem::MaybeUninit;
 
-use super::{Kernels, assume_written};
+use super::{Kernels, assume_written, one_of};
 use crate::{Number, OuterLoop, Window};
 
 /// Every pair; the windows that take a path of their own; every code of two bytes, and wider ones around all edges.
 pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
+    let mut turn = 0;
     for from in Number::ALL {
-        let mut src: Vec<u8> = codes(from)
-            .step_by(if cfg!(miri) && from.size() > 1 { 211 } else { 1 })
-            .flat_map(|code| code.to_le_bytes().into_iter().take(from.size()))
-            .collect();
+        let mut src: Vec<u8> =
+            codes(from).flat_map(|code| code.to_le_bytes().into_iter().take(from.size())).collect();
         let enough = 4300 * from.size();
         if src.len() < enough {
             src = src.iter().copied().cycle().take(enough).collect();
         }
-        let count = src.len() / from.size();
-        for to in Number::ALL {
-            let (f, t) = (from.size() as isize, to.size() as isize);
-            let window = |rows, cols, src_row, src_col, dst_row, dst_col| Window {
-                rows,
-                cols,
-                src_row,
-                src_col,
-                dst_row,
-                dst_col,
-            };
-            same(tested, rule, from, to, &src, &window(1, count, 0, f, 0, t));
-            // Rows of faces go eight at a time, and what is left one by one.
-            for (rows, cols) in (0..=9).chain([31, 33]).map(|cols| (5, cols)).chain([(11, 16)]) {
-                let (r, c) = (rows as isize, cols as isize);
-                same(tested, rule, from, to, &src, &window(rows, cols, c * f, f, c * t, t));
-                same(tested, rule, from, to, &src, &window(rows, cols, c * f + 3, f, c * t + 5, t));
-                same(tested, rule, from, to, &src, &window(rows, cols, f, r * f, t, r * t));
-                same(tested, rule, from, to, &src, &window(rows, cols, f, r * f, c * t, t));
-                same(tested, rule, from, to, &src, &window(rows, cols, 0, f, c * t, t));
+        for to in one_of(5, turn, Number::ALL) {
+            let calls = calls(from, to, src.len() / from.size());
+            turn += 1;
+            for (src_at, w, outer) in one_of(calls.len(), turn * 7, calls) {
+                same_loops(tested, rule, from, to, (&src, src_at), &w, &outer);
             }
-            // Short rows with gaps between them are brought together, in blocks and what is left of them; long ones are not.
-            for (rows, cols) in [(100, 33), (9, 130)] {
-                let c = cols as isize;
-                same(tested, rule, from, to, &src, &window(rows, cols, c * f + 3, f, c * t, t));
-                same(tested, rule, from, to, &src, &window(rows, cols, c * f, f, c * t + 5, t));
-                same(tested, rule, from, to, &src, &window(rows, cols, c * f + 3, f, c * t + 5, t));
-            }
-            // What goes by way of L1, in blocks and what is left of them.
-            for (rows, cols) in [(40, 53), (53, 40), (3, 700), (700, 3), (17, 16)] {
-                let (r, c) = (rows as isize, cols as isize);
-                same(tested, rule, from, to, &src, &window(rows, cols, f, r * f, c * t, t));
-                same(tested, rule, from, to, &src, &window(rows, cols, f, r * f, c * t + 1, t));
-                same(tested, rule, from, to, &src, &window(rows, cols, c * f, f, t, r * t + 2));
-                same(tested, rule, from, to, &src, &window(rows, cols, 2 * c * f, 2 * f, c * t, t));
-                same(tested, rule, from, to, &src, &window(rows, cols, c * f, f, 3 * c * t, 3 * t));
-                same(tested, rule, from, to, &src, &window(rows, cols, 2 * f, 2 * r * f, 3 * c * t, 3 * t));
-                same(tested, rule, from, to, &src, &window(rows, cols, f, 0, c * t, t));
-                let last = (rows * cols - 1) * from.size();
-                same_loops(
-                    tested,
-                    rule,
-                    from,
-                    to,
-                    (&src, last),
-                    &window(rows, cols, -c * f, -f, c * t, t),
-                    &[],
-                );
-            }
-            let w = window(3, 5, 40 * f, f, 5 * t, t);
-            let outer =
-                [OuterLoop { n: 2, src: 20 * f, dst: 60 * t }, OuterLoop { n: 4, src: 5 * f, dst: 15 * t }];
-            same_loops(tested, rule, from, to, (&src, 0), &w, &outer);
-            let w = window(3, 5, f, 40 * f, 5 * t, t);
-            same_loops(tested, rule, from, to, (&src, 0), &w, &outer);
         }
     }
+}
+
+/// Where the source begins, a window, and the loops around it.
+type Call = (usize, Window, Vec<OuterLoop>);
+
+/// The windows that take a path of their own, over a source of `count` elements.
+fn calls(from: Number, to: Number, count: usize) -> Vec<Call> {
+    let (f, t) = (from.size() as isize, to.size() as isize);
+    let window = |rows, cols, src_row, src_col, dst_row, dst_col| Window {
+        rows,
+        cols,
+        src_row,
+        src_col,
+        dst_row,
+        dst_col,
+    };
+    let mut windows = vec![window(1, count, 0, f, 0, t)];
+    // Rows of faces go eight at a time, and what is left one by one.
+    for (rows, cols) in (0..=9).chain([31, 33]).map(|cols| (5, cols)).chain([(11, 16)]) {
+        let (r, c) = (rows as isize, cols as isize);
+        windows.extend([
+            window(rows, cols, c * f, f, c * t, t),
+            window(rows, cols, c * f + 3, f, c * t + 5, t),
+            window(rows, cols, f, r * f, t, r * t),
+            window(rows, cols, f, r * f, c * t, t),
+            window(rows, cols, 0, f, c * t, t),
+        ]);
+    }
+    // Short rows with gaps between them are brought together, in blocks and what is left of them; long ones are not.
+    for (rows, cols) in [(100, 33), (9, 130)] {
+        let c = cols as isize;
+        windows.extend([
+            window(rows, cols, c * f + 3, f, c * t, t),
+            window(rows, cols, c * f, f, c * t + 5, t),
+            window(rows, cols, c * f + 3, f, c * t + 5, t),
+        ]);
+    }
+    let mut calls: Vec<Call> = windows.into_iter().map(|w| (0, w, vec![])).collect();
+    // What goes by way of L1, in blocks and what is left of them.
+    for (rows, cols) in [(40, 53), (53, 40), (3, 700), (700, 3), (17, 16)] {
+        let (r, c) = (rows as isize, cols as isize);
+        let windows = [
+            window(rows, cols, f, r * f, c * t, t),
+            window(rows, cols, f, r * f, c * t + 1, t),
+            window(rows, cols, c * f, f, t, r * t + 2),
+            window(rows, cols, 2 * c * f, 2 * f, c * t, t),
+            window(rows, cols, c * f, f, 3 * c * t, 3 * t),
+            window(rows, cols, 2 * f, 2 * r * f, 3 * c * t, 3 * t),
+            window(rows, cols, f, 0, c * t, t),
+        ];
+        calls.extend(windows.map(|w| (0, w, vec![])));
+        calls.push(((rows * cols - 1) * from.size(), window(rows, cols, -c * f, -f, c * t, t), vec![]));
+    }
+    let outer =
+        vec![OuterLoop { n: 2, src: 20 * f, dst: 60 * t }, OuterLoop { n: 4, src: 5 * f, dst: 15 * t }];
+    calls.push((0, window(3, 5, 40 * f, f, 5 * t, t), outer.clone()));
+    calls.push((0, window(3, 5, f, 40 * f, 5 * t, t), outer));
+    calls
 }
 
 /// Every code of a narrow format; of a wide one random codes and those around each exponent.
 fn codes(number: Number) -> Box<dyn Iterator<Item = u64>> {
     match number.size() {
-        size @ (1 | 2) => Box::new(0..1 << (8 * size)),
+        1 => Box::new(0..1 << 8),
+        2 => Box::new(one_of(211, 0, 0..1 << 16)),
         size => {
             let bits = 8 * size as u32;
             let fraction = if size == 4 { 23 } else { 52 };
-            let random = (0..20_000_u64)
+            let random = one_of(97, 0, 0..20_000_u64)
                 .map(move |i| i.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29) >> (64 - bits));
             // Halves, quarters and neighbours of every place at which a narrower format rounds.
-            let edges = (0..1u64 << (bits - 1 - fraction)).flat_map(move |exponent| {
+            let exponents = one_of(61, 0, 0..1_u64 << (bits - 1 - fraction));
+            let edges = exponents.flat_map(move |exponent| {
                 (fraction.saturating_sub(44)..fraction).flat_map(move |place| {
                     [0, 1, 2, 3].into_iter().flat_map(move |top| {
                         [-1i64, 0, 1].map(move |gap| {
@@ -99,10 +109,6 @@ fn codes(number: Number) -> Box<dyn Iterator<Item = u64>> {
             Box::new(random.chain(edges.step_by(step).flat_map(move |code| [code, code | 1 << (bits - 1)])))
         }
     }
-}
-
-fn same(tested: &Kernels, rule: &Kernels, from: Number, to: Number, src: &[u8], w: &Window) {
-    same_loops(tested, rule, from, to, (src, 0), w, &[]);
 }
 
 fn same_loops(

@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::{Kernels, assume_written, sampled};
+use super::{Kernels, assume_written, one_of, sampled};
 use crate::{OuterLoop, Window};
 
 /// Bytes left around the window on all sides; none may change.
@@ -11,28 +11,29 @@ const MARGIN: usize = 24;
 /// All shapes up to twice the largest transposed block and one more, in every arrangement that takes a path of
 /// its own, at every element size that does.
 pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
-    for elem in [1_usize, 2, 3, 4, 5, 8, 16, 31] {
+    for elem in one_of(3, 1, [1_usize, 2, 3, 4, 5, 8, 16, 31]) {
         let side = if elem < 16 { 2 * 16 / elem.next_power_of_two() + 1 } else { 3 };
         for rows in sampled(0, side) {
             for cols in sampled(0, side) {
-                for window in arrangements(elem, rows, cols) {
+                for window in one_of(29, elem, arrangements(elem, rows, cols)) {
                     same(tested, rule, elem, &window);
                 }
             }
         }
     }
     // Transposes go by squares of a cache line; these shapes have several, whole and ragged.
-    for elem in if cfg!(miri) { 0..0 } else { 0..4 }.map(|log| 1 << log) {
+    for elem in one_of(3, 2, (0..4).map(|log| 1 << log)) {
         let sides = [64 / elem, 64 / elem + 1, 128 / elem + 3];
-        for (rows, cols) in sides.into_iter().flat_map(|rows| sides.map(|cols| (rows, cols))) {
-            for window in arrangements(elem, rows, cols) {
+        let shapes = sides.into_iter().flat_map(|rows| sides.map(|cols| (rows, cols)));
+        for (rows, cols) in one_of(9, elem, shapes) {
+            for window in one_of(29, 1, arrangements(elem, rows, cols)) {
                 same(tested, rule, elem, &window);
             }
         }
     }
     for elem in sampled(1, 300) {
-        for (rows, cols) in [(1, 1), (3, 1), (1, 3), (2, 3)] {
-            for window in arrangements(elem, rows, cols) {
+        for (rows, cols) in one_of(2, 1, [(1, 1), (3, 1), (1, 3), (2, 3)]) {
+            for window in one_of(13, cols, arrangements(elem, rows, cols)) {
                 same(tested, rule, elem, &window);
             }
         }
@@ -42,8 +43,9 @@ pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
 /// Elements of whole units of non-temporal stores and others, at aligned and other places, in loops; some prefetch distances
 /// lead outside of the source.
 pub(crate) fn sweep_non_temporal(tested: &Kernels, rule: &Kernels) {
-    for elem in [32, 64, 96, 128, 160, 2048, 4096, 48, 100] {
-        for (at, gap, distance) in [(0, 0, 0), (32, 64, 128), (0, 32, -999), (32, 0, 1 << 30), (8, 32, 64)] {
+    for elem in one_of(3, 0, [32, 2048, 4096, 48, 64, 96, 128, 100, 160]) {
+        let places = [(0, 0, 0), (32, 64, 128), (0, 32, -999), (32, 0, 1 << 30), (8, 32, 64)];
+        for (at, gap, distance) in one_of(5, elem / 16, places) {
             let pitch = elem + gap;
             let w = Window {
                 rows: 2,
@@ -102,7 +104,7 @@ fn arrangements(elem: usize, rows: usize, cols: usize) -> Vec<Window> {
             all.push(window(src.0, src.1, dst.0, dst.1));
         }
     }
-    all.into_iter().step_by(if cfg!(miri) { 7 } else { 1 }).collect()
+    all
 }
 
 /// The lowest offset the strides reach, negated, and the bytes from there to the end of the highest element.

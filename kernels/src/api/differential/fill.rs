@@ -2,15 +2,15 @@
 
 use std::mem::MaybeUninit;
 
-use super::{Kernels, assume_written, sampled};
+use super::{Kernels, assume_written, one_of, sampled};
 
 /// Patterns of every path, and runs from nothing to past two lines, chained, apart, and going down.
 pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
-    for size in [1, 2, 3, 4, 7, 8, 16, 24, 32, 64, 65, 100, 128, 200] {
+    for size in one_of(5, 0, [1, 2, 3, 4, 7, 8, 16, 24, 32, 64, 65, 100, 128, 200]) {
         let varied: Vec<u8> = (0..size as u32).map(|i| (i.wrapping_mul(0x9E37_79B1) >> 24) as u8).collect();
         for pattern in [varied, vec![0xA5; size]] {
             for len in sampled(0, 200) {
-                for (rows, gap) in [(0, 0), (1, 0), (2, 0), (3, 0), (3, 5)] {
+                for (rows, gap) in one_of(5, size, [(0, 0), (1, 0), (2, 0), (3, 0), (3, 5)]) {
                     let up = (len + gap) as isize;
                     same(tested, rule, &pattern, rows, up, len);
                     same(tested, rule, &pattern, rows, -up, len);

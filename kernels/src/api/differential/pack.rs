@@ -2,15 +2,16 @@
 
 use std::mem::MaybeUninit;
 
-use super::{Kernels, Random, assume_written, codecs};
+use super::{Kernels, Random, assume_written, codecs, one_of};
 use crate::{BlockCodec, BlockFormat, BlockOptions, Decoding, Number, PackArgs, TileShape};
 
 /// Every codec, source format and arrangement that takes a path of its own; then many rows on the fast paths.
 pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
     let mut random = Random::new(1);
-    for codec in codecs().filter(|codec| codec.options().decoding == Decoding::Exact) {
+    let packing = codecs().filter(|codec| codec.options().decoding == Decoding::Exact);
+    for (turn, codec) in packing.enumerate() {
         let (rows, cols) = (codec.tile().rows(), codec.tile().cols());
-        for from in Number::ALL {
+        for from in one_of(Number::ALL.len(), turn, Number::ALL) {
             let size = from.size() as isize;
             let src = random.numbers(from, 2 * rows * cols + 8);
             let (r, c) = (rows as isize, cols as isize);
@@ -26,26 +27,27 @@ pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
                 prefetch_tiles: 3,
                 dst_tile: codec.tile_bytes() + 3,
             };
-            same(tested, rule, &codec, from, &src, &args);
-            same(
-                tested,
-                rule,
-                &codec,
-                from,
-                &src,
-                &PackArgs { rows: rows.div_ceil(3), cols: cols - 5, ..args },
-            );
-            same(tested, rule, &codec, from, &src, &PackArgs { cols: 0, pad: f32::INFINITY, ..args });
-            let (src_tile, src_row, src_col) = (r * c * size, size, r * size);
-            same(tested, rule, &codec, from, &src, &PackArgs { src_tile, src_row, src_col, ..args });
-            let src_at = src.len() - from.size();
-            let (src_tile, src_row, src_col) = (-c * size, -2 * c * size, -size);
-            same(tested, rule, &codec, from, &src, &PackArgs { src_at, src_tile, src_row, src_col, ..args });
+            let calls = [
+                args,
+                PackArgs { rows: rows.div_ceil(3), cols: cols - 5, ..args },
+                PackArgs { cols: 0, pad: f32::INFINITY, ..args },
+                PackArgs { src_tile: r * c * size, src_row: size, src_col: r * size, ..args },
+                PackArgs {
+                    src_at: src.len() - from.size(),
+                    src_tile: -c * size,
+                    src_row: -2 * c * size,
+                    src_col: -size,
+                    ..args
+                },
+            ];
+            for args in one_of(calls.len(), turn, calls) {
+                same(tested, rule, &codec, from, &src, &args);
+            }
         }
     }
-    for format in BlockFormat::ALL {
+    for (turn, format) in one_of(5, 1, BlockFormat::ALL).enumerate() {
         let codec = BlockCodec::new(format, TileShape::DEFAULT, BlockOptions::default()).unwrap();
-        for from in [Number::F32, Number::Bf16, Number::F16] {
+        for from in one_of(3, turn, [Number::F32, Number::Bf16, Number::F16]) {
             let tiles = if cfg!(miri) { 1 } else { 100 };
             let src = random.numbers(from, tiles * 1024);
             let row = (tiles * 32 * from.size()) as isize;

@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::{Kernels, Random, assume_written, codecs};
+use super::{Kernels, Random, assume_written, codecs, one_of};
 use crate::{BlockCodec, Number, Rounding, UnpackArgs};
 
 /// Every codec and destination format on random bytes, all exponents among them, through whole and partial rectangles and
@@ -10,21 +10,22 @@ use crate::{BlockCodec, Number, Rounding, UnpackArgs};
 pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
     let mut random = Random::new(7);
     let reading = |codec: &BlockCodec| codec.options().rounding == Rounding::Host && !codec.options().search;
-    for codec in codecs().filter(reading) {
+    for (turn, codec) in codecs().filter(reading).enumerate() {
         let (tile, bytes) = (codec.tile(), codec.tile_bytes());
         let (rows, cols) = (tile.rows(), tile.cols());
         let src: Vec<u8> = (0..3 * bytes + 40).map(|_| random.next() as u8).collect();
-        for to in Number::ALL {
+        for to in one_of(Number::ALL.len(), turn, Number::ALL) {
             let size = to.size() as isize;
-            for (row0, col0, rows, cols) in
-                [(0, 0, rows, cols), (rows / 2, 3, rows - rows / 2, cols - 3), (0, 1, 1, 1), (0, 9, rows, 7)]
-            {
+            let parts =
+                [(0, 0, rows, cols), (rows / 2, 3, rows - rows / 2, cols - 3), (0, 1, 1, 1), (0, 9, rows, 7)];
+            for (row0, col0, rows, cols) in one_of(4, turn, parts) {
                 let (r, c) = (rows as isize, cols as isize);
-                for (dst_tile, dst_row, dst_col) in [
+                let places = [
                     (c * size, 2 * c * size, size),
                     (r * c * size + 5, c * size, size),
                     (r * c * size, size, r * size),
-                ] {
+                ];
+                for (dst_tile, dst_row, dst_col) in one_of(3, turn, places) {
                     let args = UnpackArgs {
                         tiles: 2,
                         src_at: 3,
