@@ -107,7 +107,8 @@ impl Gather {
 pub(crate) struct Schedule {
     /// How a kernel reads the tile to be packed where it lies, if it can.
     pub(crate) in_place: Option<InPlace>,
-    /// Whether blocks of elements are assembled in L1 before they are written.
+    /// Whether blocks of elements are assembled in L1 before they are written. Only such blocks go from unit to unit of the
+    /// destination: each unit of them is written by itself.
     pub(crate) assembled: bool,
     /// Whether what a block reads is brought together in L1 first, unit by unit: loops from unit to unit are then loops
     /// of a kernel as others are. For elements that are copied or converted, of no block format.

@@ -1,7 +1,9 @@
 //! Blocks of elements that are assembled in L1 and written from there, by non-temporal stores.
 
 use kernels::{Destination, Segment};
+use smallvec::SmallVec;
 
+use super::clip::{advance, place};
 use super::compact::Compact;
 use super::destination::writable;
 use super::elements::{Calls, Scratch};
@@ -21,12 +23,16 @@ impl Block {
 /// How blocks of one size are assembled and written.
 pub(super) struct Assembly<'p> {
     plan: &'p Plan,
+    nest: &'p ScheduledNest,
     calls: Calls<'p>,
     /// How many iterations of each loop a block has, and how many of the segment's are left behind it.
     size: [u64; MAX_LOOPS],
     left: u64,
+    /// The segments of one unit of the destination.
     segments: [Segment; MAX_SEGMENTS],
     count: usize,
+    /// The loops of a block from unit to unit of the destination, innermost first.
+    units: SmallVec<[usize; 16]>,
     /// Bytes behind a segment to which it may overlap.
     overlap: usize,
     /// Whether a segment lies in the source as it is.
@@ -51,7 +57,10 @@ impl<'p> Assembly<'p> {
             && loops[schedule.segment].step[1] == plan.src.block_bytes as i64;
         let mut segments = [Segment::default(); MAX_SEGMENTS];
         let mut count = 1;
-        for i in (0..schedule.segment).rev().filter(|&i| size[i] > 1) {
+        // The verifier bounds the bytes of a block, so that few loops have more than one iteration.
+        let (units, others): (SmallVec<[usize; 16]>, SmallVec<[usize; 16]>) =
+            (0..schedule.segment).rev().filter(|&i| size[i] > 1).partition(|&i| loops[i].step[3] != 0);
+        for i in others {
             let (packed, step) = (schedule.packed[i] as usize, loops[i].step[4] as isize);
             if count == 1 && (packed, step) == (len, len as isize) {
                 len *= size[i] as usize;
@@ -73,7 +82,7 @@ impl<'p> Assembly<'p> {
             taken[schedule.segment] += overlap;
         }
         let (calls, overlap) = (Calls::new(plan, nest, taken), overlap as usize * plan.dst.block_bytes);
-        Assembly { plan, calls, size, left, segments, count, overlap, in_source }
+        Assembly { plan, nest, calls, size, left, segments, count, units, overlap, in_source }
     }
 
     /// Whether it is for blocks of this size, with so many iterations behind them.
@@ -100,6 +109,9 @@ impl<'p> Assembly<'p> {
         }
         self.calls.run(source, scratch, at, &mut Destination::cached(writable(block)), 0);
         let segments = &self.segments[..self.count];
+        if !self.units.is_empty() {
+            return self.stream(block, at, out, to);
+        }
         if self.overlap == 0 && first {
             return plan.kernels.stream_segments(block, segments, out, to);
         }
@@ -115,6 +127,28 @@ impl<'p> Assembly<'p> {
             let mut moved = [Segment::default(); 32];
             moved.iter_mut().zip(some).for_each(|(moved, segment)| *moved = aligned(*segment));
             plan.kernels.stream_segments(block, &moved[..some.len()], out, to);
+        }
+    }
+
+    /// Writes a block of several units of the destination, unit by unit.
+    fn stream(&self, block: &[u8], at: AddressPair, out: &mut Destination<'_>, to: usize) {
+        let Assembly { plan, nest, units, .. } = self;
+        let (first, segments) = (place(plan, at), &self.segments[..self.count]);
+        let (mut from, mut unit, mut done) = (0, at, [0_u64; MAX_LOOPS]);
+        loop {
+            let to = to.wrapping_add_signed((place(plan, unit) - first) as isize);
+            plan.kernels.stream_segments(&block[from as usize..], segments, out, to);
+            let more = units.iter().any(|&i| {
+                done[i] += 1;
+                let by = if done[i] < self.size[i] { 1 } else { 1 - done[i] as i64 };
+                unit = advance(unit, nest.loops[i].step, by);
+                from += nest.schedule.packed[i] * by;
+                done[i] %= self.size[i];
+                by == 1
+            });
+            if !more {
+                return;
+            }
         }
     }
 }

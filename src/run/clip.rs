@@ -83,6 +83,15 @@ pub(super) struct View {
     pub(super) n: [u64; MAX_LOOPS],
 }
 
+impl View {
+    /// All of a nest.
+    pub(super) fn of(nest: &ScheduledNest) -> View {
+        let mut view = View { at: nest.at, first: [0; MAX_LOOPS], n: [1; MAX_LOOPS] };
+        view.n.iter_mut().zip(&nest.loops).for_each(|(n, l)| *n = l.n);
+        view
+    }
+}
+
 /// Visits what a nest writes of `range`, counted through all units.
 ///
 /// V1: steps nest, so at most two iterations of a loop are cut; V3: no end of the range lies inside of a leaf, so no leaf
@@ -93,11 +102,9 @@ pub(super) fn clip(
     range: (i64, i64),
     visit: &mut impl FnMut(&ScheduledNest, &View),
 ) {
-    let mut view = View { at: nest.at, first: [0; MAX_LOOPS], n: [1; MAX_LOOPS] };
-    view.n.iter_mut().zip(&nest.loops).for_each(|(n, l)| *n = l.n);
     let block_bytes = plan.dst.block_bytes as i64;
     let extent = nest.loops.iter().fold(block_bytes, |e, l| e + (l.n as i64 - 1) * linear(plan, l.step));
-    clip_loops(plan, nest, view, 0, extent, range, visit);
+    clip_loops(plan, nest, View::of(nest), 0, extent, range, visit);
 }
 
 /// [`clip`] of a view whose loops before `depth` have one iteration; `extent` is how far it goes from its first byte.
@@ -152,6 +159,11 @@ fn clip_loops(
 /// The destination half of an address, as bytes through all units in order.
 pub(super) fn linear(plan: &Plan, at: AddressPair) -> i64 {
     at[3] * plan.dst.space.unit_bytes as i64 + at[4]
+}
+
+/// The destination half of an address, as a byte of the destination.
+pub(super) fn place(plan: &Plan, at: AddressPair) -> i64 {
+    plan.dst.space.unit_at(at[3]) + at[4]
 }
 
 /// The address some iterations of a loop further on.

@@ -178,12 +178,22 @@ impl<'p> Calls<'p> {
                         TileRow { at: from + t * src_tile, tiles: together.min(tiles - t), step: src_tile };
                     let unpacked = scratch.unpacked(plan, source, row);
                     let windows = Windows::of_tiles(w, row.tiles, (elements * 4) as isize, dst_tile);
-                    let window = &windows.window;
-                    for k in 0..windows.count as isize {
-                        let from = (at[2] as usize * 4).wrapping_add_signed(k * windows.src);
-                        let to = to.wrapping_add_signed(t as isize * dst_tile + k * windows.dst);
+                    let Windows { window, each: OuterLoop { n, src, dst } } = windows;
+                    // One call for all of them, if it can take one more loop.
+                    let mut loops = self.outer;
+                    let first = MAX_OUTER_LOOPS - self.taken;
+                    let (calls, outer) = match first.checked_sub(1) {
+                        Some(first) if n > 1 => {
+                            loops[first] = windows.each;
+                            (1, &loops[first..])
+                        }
+                        _ => (n as isize, outer),
+                    };
+                    for k in 0..calls {
+                        let from = (at[2] as usize * 4).wrapping_add_signed(k * src);
+                        let to = to.wrapping_add_signed(t as isize * dst_tile + k * dst);
                         let out = out.bytes();
-                        plan.kernels.convert_loops(number, into, unpacked, from, out, to, window, outer, 0);
+                        plan.kernels.convert_loops(number, into, unpacked, from, out, to, &window, outer, 0);
                     }
                 }
             }
@@ -248,12 +258,10 @@ fn unpacks_to(number: Number) -> bool {
     matches!(number, Number::F32 | Number::Bf16 | Number::F16)
 }
 
-/// Equal windows over tiles that were unpacked: how many, and how far apart on both sides.
+/// Equal windows over tiles that were unpacked, and the loop over them.
 struct Windows {
     window: Window,
-    count: usize,
-    src: isize,
-    dst: isize,
+    each: OuterLoop,
 }
 
 impl Windows {
@@ -262,9 +270,9 @@ impl Windows {
         let window = match (w.rows, w.cols) {
             (1, _) => Window { rows: tiles, src_row: src, dst_row: dst, ..w },
             (_, 1) => Window { cols: tiles, src_col: src, dst_col: dst, ..w },
-            _ => return Windows { window: w, count: tiles, src, dst },
+            _ => return Windows { window: w, each: OuterLoop { n: tiles, src, dst } },
         };
-        Windows { window, count: 1, src: 0, dst: 0 }
+        Windows { window, each: OuterLoop { n: 1, src: 0, dst: 0 } }
     }
 }
 

@@ -12,6 +12,7 @@ use super::reads::reads;
 use super::task::Task;
 use super::threads::Executor;
 use crate::error::{Error, Result};
+use crate::plan::ir::{Loop, ScheduledNest};
 use crate::plan::{OutOfRange, Plan};
 
 /// Running: whole conversions, on one thread or several, and chunks.
@@ -71,11 +72,11 @@ impl Plan {
             return Err(Error::Length { what: "destination", given, needed });
         }
         let threads = executor.threads();
-        if len <= self.tuning.threads_from || threads <= 1 {
+        if len <= self.tuning.threads_from || threads <= 1 || self.is_whole(threads) {
             self.outcome(self.run(source, 0, Chunk::new(self, &(0..len))?, destination))?;
             return Ok(written(destination));
         }
-        let range = self.task_bytes(len / threads.saturating_mul(self.tuning.tasks_per_thread));
+        let range = self.task_bytes(len / self.tasks(threads));
         let split = Split::new(destination, range);
         let first = Mutex::new(None);
         executor.run(split.tasks(), &|task| {
@@ -171,6 +172,26 @@ impl Plan {
             return Err(Error::Length { what: "source", given, needed });
         }
         Ok(())
+    }
+
+    /// Whether one thread makes the whole destination sooner than so many make ranges of it: where blocks go to several units
+    /// that are dealt to buffers, units of a range come from all over the source, an element of each of its lines.
+    fn is_whole(&self, threads: usize) -> bool {
+        let across = |nest: &ScheduledNest| {
+            nest.loops.iter().zip(&nest.schedule.blocks).any(|(l, &n)| l.step[3] != 0 && n > 1)
+        };
+        let dealt = self.dst.space.deal.is_some();
+        dealt && threads <= self.tuning.whole_threads && self.nests.iter().any(across)
+    }
+
+    /// How many tasks threads get: several for each, so that one that is held up delays little; but one for each where the
+    /// source runs across them, and a task would read less than a segment of every run.
+    fn tasks(&self, threads: usize) -> usize {
+        let many = threads.saturating_mul(self.tuning.tasks_per_thread);
+        let outermost = self.nests.iter().filter_map(|nest| nest.loops.first());
+        let mut across = outermost.filter(|l| l.step[0] == 0 && l.step[1] != 0);
+        let run = |l: &Loop| (l.n / many as u64).max(1).saturating_mul(l.step[1].unsigned_abs());
+        if across.any(|l| run(l) < self.tuning.segment as u64) { threads } else { many }
     }
 
     /// The bytes of a task near a size: whole iterations of some loop of the destination, so that few leaves are

@@ -3,7 +3,7 @@
 use kernels::Destination;
 
 use super::assembly::{Assembly, Block};
-use super::clip::{Chunk, View, advance, clip, linear};
+use super::clip::{Chunk, View, advance, clip, linear, place};
 use super::compact::Compact;
 use super::elements::{Calls, Scratch};
 use crate::plan::ir::{Leaf, MAX_LOOPS, ScheduledNest};
@@ -37,23 +37,27 @@ impl<'a, 'd> Task<'a, 'd> {
     /// Writes all of `out`, which is the chunk; the first value that its destination cannot hold.
     pub(super) fn run(mut self, chunk: Chunk) -> Option<OutOfRange> {
         let plan = self.plan;
+        let begin = chunk.begin() as i64;
+        // What is written whole is written unit by unit as the source lies, not as the units do.
+        let whole = chunk.len() == plan.destination_bytes();
+        if whole {
+            plan.nests.iter().for_each(|nest| self.rectangle(nest, &View::of(nest), begin));
+        }
         for stretch in chunk.stretches(&plan.dst.space) {
-            let at = stretch.at - chunk.begin();
-            let base = stretch.lo - at as i64;
-            for nest in plan.nests.iter() {
-                let range = (stretch.lo, stretch.hi);
-                clip(plan, nest, range, &mut |nest, view| self.rectangle(nest, view, base));
+            let range = (stretch.lo, stretch.hi);
+            for nest in plan.nests.iter().filter(|_| !whole) {
+                clip(plan, nest, range, &mut |nest, view| self.rectangle(nest, view, begin));
             }
             if stretch.gap > 0 {
-                let to = at + (stretch.hi - stretch.lo) as usize;
+                let to = stretch.at - chunk.begin() + (stretch.hi - stretch.lo) as usize;
                 plan.kernels.fill(&[0], self.out.bytes(), to, 1, 0, stretch.gap);
             }
         }
         self.scratch.out_of_range
     }
 
-    /// Runs all iterations of a view, block by block; `base` is where `out` begins, counted through all units.
-    fn rectangle(&mut self, nest: &ScheduledNest, view: &View, base: i64) {
+    /// Runs all iterations of a view, block by block; `begin` is the byte of the destination at which `out` begins.
+    fn rectangle(&mut self, nest: &ScheduledNest, view: &View, begin: i64) {
         let (plan, schedule, count) = (self.plan, &nest.schedule, nest.loops.len());
         let blocks = &schedule.blocks;
         let mut done = [0_u64; MAX_LOOPS];
@@ -67,7 +71,7 @@ impl<'a, 'd> Task<'a, 'd> {
             for i in 0..count {
                 size[i] = blocks[i].min(view.n[i] - done[i]);
             }
-            let to = (linear(plan, at) - base) as usize;
+            let to = (place(plan, at) - begin) as usize;
             match &nest.leaf {
                 Leaf::Element if schedule.assembled => {
                     let (first, left) = match schedule.overlap {

@@ -9,12 +9,7 @@ use super::tasks::Tasks;
 use crate::error::Result;
 use crate::plan::Plan;
 use crate::run::Executor;
-
-/// Tasks for each thread, so that one that is held up delays little.
-const TASKS_PER_THREAD: usize = 4;
-
-/// The least bytes of a task: to hand one over costs as much as moving some 100 KiB.
-const MIN_TASK: usize = 256 << 10;
+use crate::tuning::Tuning;
 
 /// A chunk that one task makes.
 struct Chunk<'m> {
@@ -43,7 +38,6 @@ pub(super) fn produce<'m>(
     window: Option<&'m Window>,
     executor: &dyn Executor,
 ) -> Result<()> {
-    let near = (bytes / (executor.threads().max(1) * TASKS_PER_THREAD)).max(MIN_TASK);
     let mut tasks = Tasks::new();
     for (scheduled, memory) in pieces {
         let Transfer { plan, source } = &transfers[scheduled.piece.transfer];
@@ -51,6 +45,10 @@ pub(super) fn produce<'m>(
             Source::Memory(bytes) => (*bytes, None),
             Source::Ranges { begin, .. } => part(window, *begin),
         };
+        let Tuning { tasks_per_thread, threads_from, .. } = *plan.tuning();
+        let parts = executor.threads().max(1).saturating_mul(tasks_per_thread);
+        // What is worth other threads at all is worth a task.
+        let near = (bytes / parts).max(threads_from).max(1);
         let step = near.next_multiple_of(plan.chunk_alignment().max(1));
         let mut at = scheduled.piece.destination.start;
         for out in memory.chunks_mut(step) {

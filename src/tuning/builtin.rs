@@ -13,9 +13,12 @@ pub const ZEN4: Tuning = Tuning {
     threads_from: 256 << 10,
     task: 64 << 10,
     tasks_per_thread: 4,
+    // Found on Sapphire Rapids: ranges take 4 (from tiles of block floats) to 17 times as long (from a transpose).
+    whole_threads: 8,
     block: 16 << 10,
     // Twice of it costs a quarter of the speed.
     segment: 2048,
+    run_segment: 2048,
     // 256 to 2048 bytes by 64 and 128 elements were tried.
     transposed_segment: [512; 4],
     ragged_segment: [512; 4],
@@ -34,12 +37,16 @@ pub const ZEN4: Tuning = Tuning {
     packed: 8 << 10,
     // On 32 MiB of f32 up to twice as fast as 1.
     tiles_fetched: 3,
+    // Found on Sapphire Rapids: sticks to rows of MX blocks are two blocks a call otherwise, at a fifth of the speed.
+    call_elements: 1024,
 };
 
 /// Intel's Sapphire Rapids and Emerald Rapids: 48 KiB of L1 and 2 MiB of L2 for each core, a large L3 that many share.
-/// Only transposes differ from Zen 4, whose table has a quarter to a half of the speed there (8192x8192 f32 and 8192x16384
-/// bf16, one thread): with rows of the source 32 KiB apart, the lines of 64 of them are all that L2 keeps.
+/// Transposes differ from Zen 4, whose table has a quarter to a half of the speed there (8192x8192 f32 and 8192x16384 bf16,
+/// one thread): with rows of the source 32 KiB apart, the lines of 64 of them are all that L2 keeps.
 pub const SAPPHIRE_RAPIDS: Tuning = Tuning {
+    // With 2048, f32 and bf16 to f64 (2048x2048) have half of the speed; tiles gain nothing by longer segments.
+    run_segment: 8192,
     transposed_segment: [256, 128, 128, 128],
     ragged_segment: [512, 512, 256, 512],
     transposed_lines: [4, 4, 8, 8],

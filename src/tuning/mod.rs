@@ -126,11 +126,16 @@ constants! {
     task: usize, 4096, 1 << 30;
     /// Tasks for each thread, so that one that is held up delays little; a number.
     tasks_per_thread: usize, 1, 64;
+    /// Up to so many threads, one of them alone makes a destination of pages whose elements lie in the source line by line: what
+    /// it makes several pages of at once, a range of pages is made of an element a line; a number.
+    whole_threads: usize, 1, 1024;
     /// The greatest block that is assembled in L1 before it is written.
     block: usize, 512, MAX_BLOCK;
     /// Of a block that is assembled, the run of the destination. Reading one block and writing another overlap in the
     /// processor as far as it looks ahead.
     segment: usize, 64, MAX_BLOCK;
+    /// The same where the source runs along segments, for two lines of the destination or more: one run needs few calls.
+    run_segment: usize, 64, MAX_BLOCK;
     /// The same where the source runs across segments (transposes), for elements of 1, 2, 4 and 8 bytes.
     transposed_segment: [usize; 4], 64, MAX_BLOCK;
     /// The same where rows of the destination begin anywhere in a line, so that blocks overlap by a line's worth of the
@@ -162,6 +167,9 @@ constants! {
     packed: usize, 64, MAX_BLOCK;
     /// How many tiles ahead of the one being packed the source is fetched; a number, 0 fetches nothing.
     tiles_fetched: usize, 0, 64;
+    /// Elements from which on a row of tiles is worth a kernel call of its own: where small tiles (blocks of an MX format) make
+    /// rows of fewer, a call takes a longer row of them; a number.
+    call_elements: usize, 0, 1 << 20;
 }
 
 impl Tuning {

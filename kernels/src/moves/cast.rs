@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::strided::{self, Scratch, Side};
+use super::strided::{self, Side};
 use crate::formats::{Cast, Integer};
 use crate::memory::{
     OuterLoop, Window, assert_loop_count, assert_readable, assert_writable, for_each_iteration,
@@ -75,7 +75,7 @@ macro_rules! with_type {
 #[inline(always)]
 pub(crate) fn body(on: Casting<'_>) {
     let Casting { cast, src, dst, window, prefetch_distance, fits, .. } = on;
-    let mut scratch = Scratch::zero();
+    let mut scratch = None;
     for_each_iteration(
         on.outer,
         #[inline(always)]

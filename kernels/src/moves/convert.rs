@@ -2,14 +2,15 @@
 
 use std::mem::MaybeUninit;
 
-use super::strided::{self, Scratch, Side};
+use super::strided::{self, FACE, Side};
 use crate::formats::Number;
 use crate::memory::{
     OuterLoop, Window, assert_loop_count, assert_readable, assert_writable, for_each_iteration, load_rows,
-    prefetch_rows_l2, store_rows,
+    prefetch_rows_l2, prefetch_run_l2, store_rows,
 };
 use crate::vectors::binary32::{self, Source};
-use crate::vectors::lanes::{self, Lane};
+use crate::vectors::lanes::{Bf16, F16, F32, Sen169};
+use crate::vectors::steps::{self, Bf16ToSen169, By, F16ToSen169, Sen169ToBf16, Sen169ToF16, Step};
 
 /// A conversion whose window [`Conversion::new`] has found to lie inside both slices in every iteration of the outer loops.
 pub(crate) struct Conversion<'a> {
@@ -87,7 +88,7 @@ impl<'a> Conversion<'a> {
     #[inline(always)]
     fn strided(self) {
         let Conversion { from, to, src, dst, window, prefetch_distance, .. } = self;
-        let mut scratch = Scratch::zero();
+        let mut scratch = None;
         for_each_iteration(
             self.outer,
             #[inline(always)]
@@ -109,10 +110,10 @@ impl<'a> Conversion<'a> {
     }
 
     #[inline(always)]
-    fn runs<A: Lane<M>, B: Lane<N>, const M: usize, const N: usize>(self) {
+    fn runs<S: Step<M, N>, const M: usize, const N: usize>(self) {
         let w = self.window;
         if w.cols == FACE && w.rows > 1 {
-            return self.face_rows::<A, B, M, N>();
+            return self.face_rows::<S, M, N>();
         }
         Self::rows(
             &w,
@@ -120,17 +121,18 @@ impl<'a> Conversion<'a> {
             #[inline(always)]
             |src, dst| {
                 let (src, dst) = (self.src_at.wrapping_add_signed(src), self.dst_at.wrapping_add_signed(dst));
-                lanes::convert::<A, B, M, N>(
-                    &self.src[src..][..w.cols * M],
-                    &mut self.dst[dst..][..w.cols * N],
-                );
+                if self.prefetch_distance != 0 {
+                    let at = src.wrapping_add_signed(self.prefetch_distance);
+                    prefetch_run_l2(self.src, at, w.cols * M);
+                }
+                steps::convert::<S, M, N>(&self.src[src..][..w.cols * M], &mut self.dst[dst..][..w.cols * N]);
             },
         );
     }
 
     /// Rows of 16, eight of them at a time: so it costs little to see that they lie inside both slices.
     #[inline(always)]
-    fn face_rows<A: Lane<M>, B: Lane<N>, const M: usize, const N: usize>(mut self) {
+    fn face_rows<S: Step<M, N>, const M: usize, const N: usize>(mut self) {
         let w = self.window;
         for_each_iteration(
             self.outer,
@@ -139,12 +141,12 @@ impl<'a> Conversion<'a> {
                 let (mut src, mut dst) =
                     (self.src_at.wrapping_add_signed(src), self.dst_at.wrapping_add_signed(dst));
                 for _ in 0..w.rows / 8 {
-                    self.some_rows::<A, B, M, N, 8>(src, dst);
+                    self.some_rows::<S, M, N, 8>(src, dst);
                     src = src.wrapping_add_signed(w.src_row.wrapping_mul(8));
                     dst = dst.wrapping_add_signed(w.dst_row.wrapping_mul(8));
                 }
                 for _ in 0..w.rows % 8 {
-                    self.some_rows::<A, B, M, N, 1>(src, dst);
+                    self.some_rows::<S, M, N, 1>(src, dst);
                     src = src.wrapping_add_signed(w.src_row);
                     dst = dst.wrapping_add_signed(w.dst_row);
                 }
@@ -154,7 +156,7 @@ impl<'a> Conversion<'a> {
 
     /// `R` rows of 16.
     #[inline(always)]
-    fn some_rows<A: Lane<M>, B: Lane<N>, const M: usize, const N: usize, const R: usize>(
+    fn some_rows<S: Step<M, N>, const M: usize, const N: usize, const R: usize>(
         &mut self,
         src: usize,
         dst: usize,
@@ -166,36 +168,32 @@ impl<'a> Conversion<'a> {
         let from: [[[u8; M]; FACE]; R] = load_rows(self.src, src, self.window.src_row);
         let mut to = [[[0; N]; FACE]; R];
         for (to, from) in to.as_flattened_mut().iter_mut().zip(from.as_flattened()) {
-            *to = B::narrow(A::widen(*from));
+            *to = S::step(*from);
         }
         store_rows(&to, self.dst, dst, self.window.dst_row);
     }
 }
 
-/// Elements of a row of a face.
-const FACE: usize = 16;
-
 /// Vector code: at once where elements lie one after another on both sides, by way of L1 where they do not.
 #[inline(always)]
 pub(crate) fn body(on: Conversion<'_>) {
-    use lanes::{Bf16, F16, F32, Sen169};
     let (on, contiguous) = on.with_contiguous_columns();
     if !contiguous {
         return on.strided();
     }
     match (on.from, on.to) {
-        (Number::F32, Number::Bf16) => on.runs::<F32, Bf16, 4, 2>(),
-        (Number::F32, Number::F16) => on.runs::<F32, F16, 4, 2>(),
-        (Number::F32, Number::Sen169) => on.runs::<F32, Sen169, 4, 2>(),
-        (Number::Bf16, Number::F32) => on.runs::<Bf16, F32, 2, 4>(),
-        (Number::Bf16, Number::F16) => on.runs::<Bf16, F16, 2, 2>(),
-        (Number::Bf16, Number::Sen169) => on.runs::<Bf16, Sen169, 2, 2>(),
-        (Number::F16, Number::F32) => on.runs::<F16, F32, 2, 4>(),
-        (Number::F16, Number::Bf16) => on.runs::<F16, Bf16, 2, 2>(),
-        (Number::F16, Number::Sen169) => on.runs::<F16, Sen169, 2, 2>(),
-        (Number::Sen169, Number::F32) => on.runs::<Sen169, F32, 2, 4>(),
-        (Number::Sen169, Number::Bf16) => on.runs::<Sen169, Bf16, 2, 2>(),
-        (Number::Sen169, Number::F16) => on.runs::<Sen169, F16, 2, 2>(),
+        (Number::F32, Number::Bf16) => on.runs::<By<F32, Bf16>, 4, 2>(),
+        (Number::F32, Number::F16) => on.runs::<By<F32, F16>, 4, 2>(),
+        (Number::F32, Number::Sen169) => on.runs::<By<F32, Sen169>, 4, 2>(),
+        (Number::Bf16, Number::F32) => on.runs::<By<Bf16, F32>, 2, 4>(),
+        (Number::Bf16, Number::F16) => on.runs::<By<Bf16, F16>, 2, 2>(),
+        (Number::Bf16, Number::Sen169) => on.runs::<Bf16ToSen169, 2, 2>(),
+        (Number::F16, Number::F32) => on.runs::<By<F16, F32>, 2, 4>(),
+        (Number::F16, Number::Bf16) => on.runs::<By<F16, Bf16>, 2, 2>(),
+        (Number::F16, Number::Sen169) => on.runs::<F16ToSen169, 2, 2>(),
+        (Number::Sen169, Number::F32) => on.runs::<By<Sen169, F32>, 2, 4>(),
+        (Number::Sen169, Number::Bf16) => on.runs::<Sen169ToBf16, 2, 2>(),
+        (Number::Sen169, Number::F16) => on.runs::<Sen169ToF16, 2, 2>(),
         _ => on.strided(),
     }
 }
@@ -203,14 +201,16 @@ pub(crate) fn body(on: Conversion<'_>) {
 /// Converts elements that lie one after another on both sides, any format to any other.
 #[inline(always)]
 fn run(from: Number, to: Number, src: &[u8], dst: &mut [MaybeUninit<u8>]) {
-    use lanes::{Bf16, F16, F32, Sen169};
     match (from, to) {
-        (Number::F32, Number::Bf16) => lanes::convert::<F32, Bf16, 4, 2>(src, dst),
-        (Number::F32, Number::F16) => lanes::convert::<F32, F16, 4, 2>(src, dst),
-        (Number::F32, Number::Sen169) => lanes::convert::<F32, Sen169, 4, 2>(src, dst),
-        (Number::Bf16, Number::F32) => lanes::convert::<Bf16, F32, 2, 4>(src, dst),
-        (Number::F16, Number::F32) => lanes::convert::<F16, F32, 2, 4>(src, dst),
-        (Number::F16, Number::Sen169) => lanes::convert::<F16, Sen169, 2, 2>(src, dst),
+        (Number::F32, Number::Bf16) => steps::convert::<By<F32, Bf16>, 4, 2>(src, dst),
+        (Number::F32, Number::F16) => steps::convert::<By<F32, F16>, 4, 2>(src, dst),
+        (Number::F32, Number::Sen169) => steps::convert::<By<F32, Sen169>, 4, 2>(src, dst),
+        (Number::Bf16, Number::F32) => steps::convert::<By<Bf16, F32>, 2, 4>(src, dst),
+        (Number::F16, Number::F32) => steps::convert::<By<F16, F32>, 2, 4>(src, dst),
+        (Number::F16, Number::Sen169) => steps::convert::<F16ToSen169, 2, 2>(src, dst),
+        (Number::Sen169, Number::F16) => steps::convert::<Sen169ToF16, 2, 2>(src, dst),
+        (Number::Bf16, Number::Sen169) => steps::convert::<Bf16ToSen169, 2, 2>(src, dst),
+        (Number::Sen169, Number::Bf16) => steps::convert::<Sen169ToBf16, 2, 2>(src, dst),
         (Number::F16, Number::Sen169Deeptools) | (Number::Sen169Deeptools, Number::F16) => {
             for (to_code, code) in dst.as_chunks_mut::<2>().0.iter_mut().zip(src.as_chunks::<2>().0) {
                 let code = from.convert(to, u16::from_le_bytes(*code).into()) as u16;

@@ -7,13 +7,18 @@
 use std::mem::MaybeUninit;
 
 use super::copy;
-use crate::memory::{CACHE_LINE, StridedCopy, Window, as_written, prefetch_rows_l2};
+use crate::memory::{
+    CACHE_LINE, StridedCopy, Window, as_written, load_rows, prefetch_rows_l2, prefetch_run_l2,
+};
 
 /// The most bytes of a block on either side.
 const BLOCK: usize = 4096;
 
 /// Elements from which on a run is worth a call of its own: shorter ones are brought together.
 const LONG: usize = 64;
+
+/// Elements of a row of a face.
+pub(crate) const FACE: usize = 16;
 
 /// What a block needs in L1: its elements before and after they are converted.
 pub(crate) struct Scratch {
@@ -37,14 +42,14 @@ pub(crate) struct Side<B> {
 
 /// Converts a window that was found to lie inside of both sides: `run` gets elements that follow one another, and as much
 /// room. While elements are brought together, what lies `prefetch_distance` bytes further in the source is prefetched, unless
-/// that is 0.
+/// that is 0. The scratch is made when it is first needed: to clear it costs as much as to convert a block.
 #[inline(always)]
 pub(crate) fn convert(
     window: Window,
     src: Side<&[u8]>,
     dst: Side<&mut [MaybeUninit<u8>]>,
     prefetch_distance: isize,
-    Scratch { before, after }: &mut Scratch,
+    scratch: &mut Option<Scratch>,
     mut run: impl FnMut(&[u8], &mut [MaybeUninit<u8>]),
 ) {
     let w = oriented(window, src.size, dst.size);
@@ -63,7 +68,15 @@ pub(crate) fn convert(
             let long = part.cols >= LONG;
             let gathers = !(near_run || near_runs && long);
             let scatters = !(far_run || far_runs && long);
-            if gathers {
+            let (before, after): (&mut [u8], &mut [u8]) = if gathers || scatters {
+                let Scratch { before, after } = scratch.get_or_insert_with(Scratch::zero);
+                (before, after)
+            } else {
+                (&mut [], &mut [])
+            };
+            if gathers && near_runs && part.cols == FACE {
+                faces(src.bytes, from, src.size, &part, before, prefetch_distance);
+            } else if gathers {
                 let packed = Window { dst_row: from_row, dst_col: src.size as isize, ..part };
                 let room = as_written(before);
                 if let Some(copy) = StridedCopy::new(src.size, src.bytes, from, room, 0, &packed, &[]) {
@@ -78,7 +91,8 @@ pub(crate) fn convert(
                 } else {
                     let at = place(from, r, w.src_row, 0, 0);
                     if prefetch_distance != 0 {
-                        prefetch_rows_l2::<1>(src.bytes, at.wrapping_add_signed(prefetch_distance), 0);
+                        let at = at.wrapping_add_signed(prefetch_distance);
+                        prefetch_run_l2(src.bytes, at, elements * src.size);
                     }
                     &src.bytes[at..]
                 };
@@ -97,6 +111,36 @@ pub(crate) fn convert(
                 }
             }
         }
+    }
+}
+
+/// Brings rows of faces together.
+#[inline(always)]
+fn faces(src: &[u8], at: usize, size: usize, w: &Window, out: &mut [u8], prefetch_distance: isize) {
+    match size {
+        1 => rows_of::<{ FACE }>(src, at, w, out, prefetch_distance),
+        2 => rows_of::<{ 2 * FACE }>(src, at, w, out, prefetch_distance),
+        4 => rows_of::<{ 4 * FACE }>(src, at, w, out, prefetch_distance),
+        _ => rows_of::<{ 8 * FACE }>(src, at, w, out, prefetch_distance),
+    }
+}
+
+/// Brings rows of `N` bytes together, eight of them after one check.
+#[inline(always)]
+fn rows_of<const N: usize>(src: &[u8], at: usize, w: &Window, out: &mut [u8], prefetch_distance: isize) {
+    let out = &mut out.as_chunks_mut::<N>().0[..w.rows];
+    let (eights, rest) = out.as_chunks_mut::<8>();
+    let mut at = at;
+    for rows in eights {
+        if prefetch_distance != 0 {
+            prefetch_rows_l2::<8>(src, at.wrapping_add_signed(prefetch_distance), w.src_row);
+        }
+        *rows = *load_rows::<N, 1, 8>(src, at, w.src_row).as_flattened().first_chunk().expect("eight rows");
+        at = at.wrapping_add_signed(w.src_row.wrapping_mul(8));
+    }
+    for row in rest {
+        [[*row]] = load_rows::<N, 1, 1>(src, at, w.src_row);
+        at = at.wrapping_add_signed(w.src_row);
     }
 }
 

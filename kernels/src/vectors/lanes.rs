@@ -3,8 +3,6 @@
 //! Each rule is that of [`Number::convert`](crate::Number::convert), stated without branches or loops. As widening is exact,
 //! narrowing what was widened rounds once, so these formats convert among each other through binary32.
 
-use std::mem::MaybeUninit;
-
 /// A format of `N` bytes an element, little-endian.
 pub(crate) trait Lane<const N: usize> {
     /// Whether significands have at most 11 bits.
@@ -208,16 +206,5 @@ impl Lane<1> for E5M2 {
         let subnormal = (f32::from_bits(magnitude) + 128.0).to_bits().wrapping_sub(128.0_f32.to_bits());
         let code = if magnitude < 113 << 23 { subnormal } else { normal } | bits >> 24 & 0x80;
         [if magnitude > INFINITY { 0x7E } else { code as u8 }]
-    }
-}
-
-/// Converts elements that lie one after another on both sides.
-#[inline(always)]
-pub(crate) fn convert<A: Lane<M>, B: Lane<N>, const M: usize, const N: usize>(
-    src: &[u8],
-    dst: &mut [MaybeUninit<u8>],
-) {
-    for (to, from) in dst.as_chunks_mut().0.iter_mut().zip(src.as_chunks().0) {
-        *to = B::narrow(A::widen(*from)).map(MaybeUninit::new);
     }
 }

@@ -1,7 +1,7 @@
 //! Arithmetic on fixed arrays that compilers turn into vector code, and the packing and unpacking made of it.
 //!
-//! From the bottom: `lanes` are single elements, `binary32` are runs of them, `groups` are 16 of them, `encode` and `decode` are what packing and unpacking
-//! ask of a family of formats, `bfp_encode`, `bfp_decode` and `mx` are those families, and `pack` and `unpack` are the kernels.
+//! From the bottom: `lanes` are single elements, `steps` lead from one format to another, `binary32` are runs of any elements,
+//! `groups` are 16 of them, `encode` and `decode` are what packing and unpacking ask of a family of formats, `bfp_encode`, `bfp_decode` and `mx` are those families, and `pack` and `unpack` are the kernels.
 
 mod bfp_decode;
 mod bfp_encode;
@@ -13,5 +13,6 @@ mod groups;
 pub(crate) mod lanes;
 mod mx;
 pub(crate) mod pack;
+pub(crate) mod steps;
 mod tile_packer;
 pub(crate) mod unpack;

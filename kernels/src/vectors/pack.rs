@@ -189,21 +189,29 @@ type PackedBlocks = [u8; BLOCKS + TileShape::MAX_ELEMENTS];
 
 #[inline(always)]
 fn in_place_blocks(mut on: Packing<'_>, encode: MxVector) {
-    let (tiles, step) = (on.args.tiles, on.args.src_tile);
+    let (src, tiles, step) = (on.src, on.args.tiles, on.args.src_tile);
     let mut packed: PackedBlocks = [0; _];
-    for first in (0..tiles).step_by(BLOCKS) {
-        let count = BLOCKS.min(tiles - first);
+    let mut first = 0;
+    // Whole batches, and then what is left.
+    for (batches, count) in [(tiles / BLOCKS, BLOCKS), (1, tiles % BLOCKS)] {
+        if batches == 0 || count == 0 {
+            continue;
+        }
         let mut offsets = [0; MAX_GROUPS];
         for (block, pair) in offsets.as_chunks_mut::<2>().0.iter_mut().take(count).enumerate() {
             let at = (block as isize).wrapping_mul(step);
             *pair = [at, at.wrapping_add((GROUP * 4) as isize)];
         }
         let offsets = ArrayOffsets::<4, GROUP>::new(offsets);
-        let here = offsets.arrays(on.src, on.at(first));
         let mut packer = TilePacker::<MxVector, 4>::of_groups(encode, 2 * count);
-        packer.start::<F32>(here);
-        packer.pack::<F32>([here; 3], as_written(&mut packed));
-        put_blocks(&mut on, first, count, &packed);
+        packer.start::<F32>(offsets.arrays(src, on.at(first)));
+        for batch in 0..batches {
+            let last = batches - 1 - batch;
+            let batch = |ahead: usize| offsets.arrays(src, on.at(first + ahead.min(last) * count));
+            packer.pack::<F32>([batch(0), batch(1), batch(2)], as_written(&mut packed));
+            put_blocks(&mut on, first, count, &packed);
+            first += count;
+        }
     }
 }
 

@@ -134,14 +134,19 @@ fn blocks<D: Decode, L: Lane<N>, const N: usize>(on: Unpacking<'_>, decode: D) {
             true => on.dst[start..][..MX_BLOCK * N].as_chunks_mut().0.try_into().expect("a block"),
             false => &mut apart,
         };
-        for (codes, out) in codes.iter().zip(out.as_chunks_mut::<GROUP>().0) {
+        let wanted = a.col0 / GROUP..(a.col0 + a.cols).div_ceil(GROUP);
+        for (codes, out) in
+            codes.iter().zip(out.as_chunks_mut::<GROUP>().0).take(wanted.end).skip(wanted.start)
+        {
             if holds {
                 put::<D, L, N>(&decode.values(codes, scale), out);
             } else {
                 put_scalar::<D, L, N>(decode, codes, shared, out);
             }
         }
-        if !whole {
+        if !whole && a.dst_col == N as isize {
+            on.dst[start..][..N * a.cols].copy_from_slice(apart[a.col0..][..a.cols].as_flattened());
+        } else if !whole {
             for (c, element) in apart[a.col0..][..a.cols].iter().enumerate() {
                 let at = on.place(t, 0, c);
                 on.dst[at..][..N].copy_from_slice(element);

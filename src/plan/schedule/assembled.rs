@@ -1,7 +1,7 @@
 //! Elements that are assembled in L1 and written from there, and the same blocks without assembly.
 
-use super::blocks::{Segment, between, by_source, stays_in_unit};
-use crate::plan::conversion::{Conversion, Endpoint, Op};
+use super::blocks::{Segment, between, by_source, longer_row, stays_in_unit};
+use crate::plan::conversion::{Conversion, Op};
 use crate::plan::ir::{LINE, Loop, MAX_SEGMENTS, Schedule};
 use crate::tuning::Tuning;
 
@@ -16,20 +16,30 @@ struct Nest<'a> {
     tile_rows: Option<i64>,
     /// The loop along which the source runs, where that is not the innermost: a transpose.
     across: Option<usize>,
-    /// Whether the innermost loop goes from unit to unit of the source, so that blocks are brought together first.
+    /// Whether the innermost loop, or that of short rows, goes from unit to unit of the source, so that blocks are brought
+    /// together first.
     compacted: bool,
+    /// Whether the source runs from unit to unit of the destination, or its tiles do, so that blocks are of several units.
+    scattered: bool,
     /// Bytes from unit to unit of the source.
     pitch: i64,
     /// Whether rows of the destination begin anywhere in a line.
     ragged: bool,
     /// Whether the source is copied in runs of whole segments, which need no assembling.
     in_runs: bool,
+    /// Whether the source runs along segments, for two lines of the destination or more.
+    in_lines: bool,
     tuning: &'a Tuning,
 }
 
 impl Nest<'_> {
     fn new<'a>(loops: &'a [Loop], conversion: Conversion<'a>) -> Nest<'a> {
         let Conversion { src, dst, op, tuning, .. } = conversion;
+        let unit = |l: &Loop| l.step[0] != 0 && l.step[3] == 0;
+        let short = loops.split_last().and_then(|(run, outer)| {
+            let bytes = (run.n as i64).saturating_mul(run.step[4]);
+            outer.last().filter(|rows| bytes <= LINE as i64 && rows.step[4] == bytes)
+        });
         let mut nest = Nest {
             loops,
             near: op.source_size() as i64,
@@ -37,11 +47,17 @@ impl Nest<'_> {
             tile_rows: src.codec.map(|c| c.tile().rows() as i64),
             across: None,
             compacted: src.codec.is_none()
-                && !matches!(op, Op::Cast { .. })
-                && loops.last().is_some_and(|l| l.step[0] != 0 && l.step[3] == 0),
+                && match op {
+                    Op::Copy(_) => loops.last().is_some_and(unit),
+                    // Short rows of a face, each of another unit, are converted together.
+                    Op::Convert(..) => loops.last().is_some_and(unit) || short.is_some_and(unit),
+                    Op::Cast { .. } => false,
+                },
+            scattered: false,
             pitch: src.space.pitch_bytes as i64,
             ragged: false,
             in_runs: false,
+            in_lines: false,
             tuning,
         };
         let run = |l: &Loop| match nest.tile_rows {
@@ -50,11 +66,17 @@ impl Nest<'_> {
         };
         let length = loops.last().filter(|l| run(l)).map_or(0, |l| (l.n as i64).saturating_mul(nest.near));
         let runs = length >= 16;
+        let other =
+            |l: &Loop| l.step[3] != 0 && if nest.tile_rows.is_some() { l.step[2] != 0 } else { run(l) };
+        let apart = nest.tile_rows.is_some() || !runs;
+        nest.scattered = apart && !matches!(op, Op::Cast { .. }) && loops.iter().any(other);
         // One element that is repeated leaves no line of the source half read.
         let repeats = loops.last().is_none_or(|l| l.src() == [0; 3]);
         let across = (0..loops.len()).rev().find(|&i| !runs && nest.fits(&loops[i]) && run(&loops[i]));
-        let across = across.filter(|_| !repeats);
+        let across = across.or_else(|| nest.nearest().filter(|_| !runs)).filter(|_| !repeats);
         nest.ragged = nest.is_ragged();
+        let written = |l: &Loop| (l.n as i64).saturating_mul(nest.block_bytes) >= 2 * LINE as i64;
+        nest.in_lines = loops.last().is_some_and(|l| run(l) && written(l));
         nest.in_runs = matches!(op, Op::Copy(_)) && runs && length >= tuning.segment as i64;
         nest.across = across;
         nest
@@ -62,8 +84,17 @@ impl Nest<'_> {
 
     /// Whether a kernel's window can have a loop; windows of a block source stay inside of one tile.
     fn fits(&self, l: &Loop) -> bool {
-        (stays_in_unit(l) || self.compacted && l.step[3] == 0)
+        (l.step[0] == 0 || self.compacted)
+            && (l.step[3] == 0 || self.scattered)
             && !(self.tile_rows.is_some() && l.step[1] != 0)
+    }
+
+    /// The loop that takes the elements of a line of the source which is not read whole (every second one) or backward, where
+    /// the innermost loop does not.
+    fn nearest(&self) -> Option<usize> {
+        let within = |i: &usize| (1..LINE as i64).contains(&self.stride(&self.loops[*i]));
+        let nearest = (0..self.loops.len()).filter(within).min_by_key(|&i| self.stride(&self.loops[i]))?;
+        (self.tile_rows.is_none() && nearest + 1 < self.loops.len()).then_some(nearest)
     }
 
     /// The loop from tile to tile of a block source.
@@ -81,16 +112,27 @@ impl Nest<'_> {
         }
     }
 
+    /// The most bytes of a block: what is compacted has the same room as what is assembled.
+    fn most(&self) -> i64 {
+        let Nest { block_bytes, near, .. } = *self;
+        let block = self.tuning.block as i64;
+        if self.compacted { block * block_bytes / near.max(block_bytes) } else { block }
+    }
+
     /// The most bytes of a segment.
     fn target(&self) -> i64 {
-        match (self.in_runs, self.across, self.tile_rows) {
+        let target = match (self.in_runs, self.across, self.tile_rows) {
             // A long run of the source is a segment as it is, alone.
             (true, ..) => i64::MAX,
             (_, Some(_), _) => self.across_bytes().max(self.block_bytes),
             // As many tiles as have room with all of their rows.
             (_, None, Some(rows)) => self.tuning.block as i64 / rows,
-            (_, None, None) => self.tuning.segment.min(self.tuning.block) as i64,
-        }
+            (_, None, None) => {
+                let Tuning { segment, run_segment, block, .. } = *self.tuning;
+                if self.in_lines { run_segment } else { segment }.min(block) as i64
+            }
+        };
+        if self.compacted { target.min(self.most()) } else { target }
     }
 
     /// Whether the innermost loop is more than a segment of the destination, and its runs begin anywhere in a line.
@@ -117,8 +159,8 @@ impl Nest<'_> {
 
 /// Whether the source runs across rows of the destination that lie far apart.
 pub(super) fn transposes(loops: &[Loop], conversion: Conversion<'_>) -> bool {
-    let across = Nest::new(loops, conversion).across;
-    across.is_some_and(|i| loops[i].step[4] >= conversion.tuning.transposed_apart as i64)
+    let across = Nest::new(loops, conversion).across.map(|i| loops[i]);
+    across.is_some_and(|l| l.step[3] != 0 || l.step[4] >= conversion.tuning.transposed_apart as i64)
 }
 
 /// The schedule of elements that are assembled, and the bytes of a run of the destination that a block makes.
@@ -155,11 +197,7 @@ fn run(nest: &Nest<'_>, schedule: &Schedule, extent: i64) -> i64 {
 /// Makes blocks of several segments, so that the source too is read in whole lines; returns the bytes of a segment.
 fn widen(nest: &Nest<'_>, schedule: &mut Schedule, mut extent: i64) -> i64 {
     let Nest { loops, near, block_bytes, tile_rows, across, in_runs, tuning, .. } = *nest;
-    // What is compacted has the same room as what is assembled.
-    let most = match nest.compacted {
-        true => (tuning.block as i64 * block_bytes / near.max(block_bytes)) as u64,
-        false => tuning.block as u64,
-    };
+    let most = nest.most() as u64;
     let mut between = between(loops, schedule.segment, |l| nest.stride(l));
     if in_runs {
         between.clear();
@@ -182,8 +220,9 @@ fn widen(nest: &Nest<'_>, schedule: &mut Schedule, mut extent: i64) -> i64 {
     for i in between {
         // A few lines of the source, or twice as many where there are no more.
         let taken = tuning.transposed_lines[nest.size()] as i64 * LINE as i64;
-        let lines = if (loops[i].n as i64).saturating_mul(near) > 2 * taken {
-            (taken / near).max(1) as u64
+        let step = if across == Some(i) { nest.stride(&loops[i]) } else { near };
+        let lines = if (loops[i].n as i64).saturating_mul(step) > 2 * taken {
+            (taken / step).max(1) as u64
         } else {
             u64::MAX
         };
@@ -204,6 +243,7 @@ fn overlap(nest: &Nest<'_>, schedule: &mut Schedule, extent: i64) {
     let Nest { loops, block_bytes, across, .. } = *nest;
     if across.is_some()
         && !nest.compacted
+        && !nest.scattered
         && extent == nest.across_bytes()
         && schedule.segment + 1 == loops.len()
     {
@@ -222,7 +262,9 @@ fn windows(nest: &Nest<'_>, schedule: &mut Schedule) {
     let cols = (0..nest.loops.len()).rev().find(inner);
     let others = (0..nest.loops.len()).filter(|i| inner(i) && Some(*i) != cols);
     let rows = nest.across.filter(|i| inner(i) && Some(*i) != cols).or(others.max_by_key(|&i| blocks[i]));
-    (schedule.cols, schedule.rows) = (cols, rows);
+    // What goes element by element is read as it lies.
+    let apart = nest.across.is_some_and(|i| nest.loops[i].step[1] != nest.near);
+    (schedule.cols, schedule.rows) = if apart && rows == nest.across { (rows, cols) } else { (cols, rows) };
 }
 
 /// While a block is assembled, what later blocks read is fetched. Tiles of a block format are fetched by their kernels.
@@ -233,14 +275,17 @@ fn prefetch(nest: &Nest<'_>, schedule: &mut Schedule) {
     }
     let bytes = schedule.blocks.iter().fold(nest.near, |bytes, &n| bytes.saturating_mul(n as i64));
     let next = schedule.order.iter().rev().find(|&&i| nest.loops[i].n > schedule.blocks[i]);
-    if let Some(&next) = next.filter(|&&i| stays_in_unit(&nest.loops[i])) {
+    if let Some(&next) = next.filter(|&&i| nest.loops[i].step[0] == 0) {
         let blocks = schedule.blocks[next] as i64 * (fetched / bytes).max(1);
         schedule.prefetch_distance = nest.loops[next].step[1].saturating_mul(blocks);
     }
 }
 
 /// The same loops for a kernel, in blocks as large as can be: nothing is assembled.
-pub(super) fn cached(loops: &[Loop], src: &Endpoint, mut schedule: Schedule) -> Schedule {
+pub(super) fn cached(loops: &[Loop], conversion: Conversion<'_>, mut schedule: Schedule) -> Schedule {
+    let Conversion { src, tuning, .. } = conversion;
+    let tile = |i: &usize| stays_in_unit(&loops[*i]) && loops[*i].step[1] > 0 && loops[*i].step[2] == 0;
+    schedule.tiles = schedule.tiles.map(|row| longer_row(loops, row, src.codec, tuning, tile));
     let kernel = [schedule.rows, schedule.cols, schedule.tiles];
     (schedule.assembled, schedule.overlap) = (false, 0);
     schedule.blocks.fill(1);

@@ -1,7 +1,10 @@
 //! What all ways of choosing blocks share.
 
+use kernels::BlockCodec;
+
 use crate::layout::axis::Addr;
 use crate::plan::ir::{Loop, Schedule};
+use crate::tuning::Tuning;
 
 /// The loops by how far they step in the source, the longest way first: so the source is read in the order in which it
 /// lies.
@@ -22,6 +25,23 @@ pub(super) fn by_source_of(count: usize, step: impl Fn(usize) -> (Addr, i64)) ->
 /// Whether a loop is for a kernel: one from unit to unit is not, for units are looked up.
 pub(super) fn stays_in_unit(l: &Loop) -> bool {
     l.step[0] == 0 && l.step[3] == 0
+}
+
+/// The loop of tiles that a kernel call takes instead of `row`, if that has few small tiles (blocks of an MX format), which cost
+/// less than the call: the longest one that suits.
+pub(super) fn longer_row(
+    loops: &[Loop],
+    row: usize,
+    codec: Option<BlockCodec>,
+    tuning: &Tuning,
+    suits: impl Fn(&usize) -> bool,
+) -> usize {
+    let elements = codec.map_or(1, |c| c.tile().elements() as u64);
+    if loops[row].n.saturating_mul(elements) >= tuning.call_elements as u64 {
+        return row;
+    }
+    let longest = (0..loops.len()).filter(suits).max_by_key(|&i| loops[i].n);
+    longest.filter(|&i| loops[i].n / 4 >= loops[row].n).unwrap_or(row)
 }
 
 /// The loops of a segment: a run of bytes of the destination.

@@ -41,11 +41,12 @@ pub(super) fn schedule(nests: Vec<Nest>, conversion: Conversion<'_>) -> Vec<Sche
             }
             Leaf::Element => {
                 let (schedule, segment) = assembled::schedule(&loops, conversion);
+                let scatters = || loops.iter().zip(&schedule.blocks).any(|(l, &n)| l.step[3] != 0 && n > 1);
                 // Segments under one cache line gain nothing from assembly.
-                if schedule.compacted || streams && segment >= LINE as i64 {
+                if schedule.compacted || scatters() || streams && segment >= LINE as i64 {
                     schedule
                 } else {
-                    assembled::cached(&loops, src, schedule)
+                    assembled::cached(&loops, conversion, schedule)
                 }
             }
         };
@@ -137,6 +138,43 @@ mod tests {
         // A kernel gets a window of elements of several pages.
         assert!(*compacted && *assembled && blocks.iter().all(|&n| n > 1), "{plan}");
         assert_eq!((*rows, *cols), (Some(0), Some(1)));
+    }
+
+    #[test]
+    fn pages_that_a_transpose_makes_are_written_several_at_a_time() {
+        let pages = "ttnn(dtype=bfloat16, layout=ROW_MAJOR, memory=INTERLEAVED, banks=12, alignment=64)";
+        let from = "memref<512x64xf32, strided<[1, 512]>>";
+        for store in [Store::Cached, Store::Streamed] {
+            let plan = plan(&[512, 64], DType::F32, from, pages, store);
+            let Nest { loops, schedule, .. } = &plan.nests[0];
+            // Each element of a line of the source belongs to another page.
+            assert_eq!((loops[0].step[1], loops[0].step[3], loops[1].step[4]), (4, 1, 2), "{plan}");
+            assert!(schedule.assembled && schedule.blocks[0] >= 16, "{plan}");
+            assert_eq!((schedule.rows, schedule.cols), (Some(0), Some(1)));
+        }
+    }
+
+    #[test]
+    fn every_second_element_of_rows_is_transposed_in_blocks() {
+        let (from, to) = ("memref<512x64xf32, strided<[128, 2]>>", "memref<512x64xf32, strided<[1, 512]>>");
+        let plan = plan(&[512, 64], DType::F32, from, to, Store::Streamed);
+        let Nest { loops, schedule, .. } = &plan.nests[0];
+        assert_eq!((loops[0].step[1], loops[1].step[4]), (8, 4), "{plan}");
+        // A line of the source has 8 of them, which are read one after another.
+        assert!(schedule.assembled && schedule.blocks[0] >= 8 && schedule.cols == Some(0), "{plan}");
+    }
+
+    #[test]
+    fn rows_of_small_tiles_are_long() {
+        let sticks = "SpyreTensorLayout((64, 128), torch.float16)";
+        let row = |from: &str, to: &str| {
+            let plan = plan(&[64, 128], DType::F16, from, to, Store::Cached);
+            let nest = &plan.nests[0];
+            nest.schedule.tiles.map(|i| nest.loops[i].n)
+        };
+        // Two blocks are a stick: a call takes a block of each row.
+        assert_eq!(row(sticks, "memref<64x128xmxfp8_e4m3>"), Some(64));
+        assert_eq!(row("memref<64x128xmxfp8_e4m3>", sticks), Some(64));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Tiles of a block format that are packed: in rows of tiles, where a kernel reads them in place.
 
-use super::blocks::by_source_of;
+use super::blocks::{by_source_of, longer_row};
 use crate::plan::conversion::Conversion;
 use crate::plan::ir::{Gather, InPlace, LINE, Loop, Schedule};
 
@@ -18,10 +18,16 @@ pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<
     if !rows {
         schedule.order = by_source_of(loops.len(), |i| (reads(i), loops[i].step[4]));
     }
-    let row = schedule.order.last().copied();
     let gathered = schedule.in_place.is_none();
     // What is gathered may lie in any unit of the source.
-    let row = row.filter(|&i| if gathered { loops[i].step[3] == 0 } else { !changes_unit(i) });
+    let suits = |&i: &usize| if gathered { loops[i].step[3] == 0 } else { !changes_unit(i) };
+    let row = schedule.order.last().copied().filter(suits);
+    let row = row.map(|row| longer_row(loops, row, dst.codec, tuning, suits));
+    if let Some(at) = row.and_then(|row| schedule.order.iter().position(|&i| i == row)) {
+        // Tiles of one row follow one another.
+        let row = schedule.order.remove(at);
+        schedule.order.push(row);
+    }
     if let Some(row) = row {
         schedule.tiles = Some(row);
         schedule.blocks[row] = loops[row].n;

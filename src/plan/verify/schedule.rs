@@ -19,8 +19,7 @@ pub(super) fn runs_every_iteration(nest: &ScheduledNest, conversion: Conversion<
         && *segment <= count
         && nest.loops.iter().zip(blocks).all(|(l, n)| (1..=l.n).contains(n))
         && calls_are_apart(&nest.schedule, count)
-        // Kernels write bytes of one unit.
-        && blocked().all(|l| l.step[3] == 0)
+        && (blocked().all(|l| l.step[3] == 0) || scatters(nest, conversion))
         && match &nest.leaf {
             Leaf::Fill => fills(nest, conversion),
             Leaf::Pack(parts) => packs(nest, parts.iter().all(|p| p.moves.len() == count), conversion),
@@ -88,6 +87,13 @@ fn windows(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
     [rows, cols].into_iter().filter_map(blocked).all(window) && blocked(tiles).is_none_or(tile)
 }
 
+/// Kernels write bytes of one unit, but for blocks that are assembled: these are written unit by unit. The places of a cast's
+/// elements are looked up in one unit.
+fn scatters(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
+    let Schedule { assembled, overlap, .. } = nest.schedule;
+    assembled && overlap == 0 && nest.leaf == Leaf::Element && !matches!(conversion.op, Op::Cast { .. })
+}
+
 /// What is compacted has room, with what a block overlaps; each element is an element of the source, copied or converted.
 fn compacts(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
     let Schedule { blocks, segment, overlap, .. } = &nest.schedule;
@@ -109,7 +115,7 @@ fn assembles(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
     let mut extent = block_bytes;
     for i in (*segment..loops.len()).rev() {
         let whole = blocks[i] == loops[i].n || i == *segment;
-        if !whole || loops[i].step[4] != extent || packed[i] != extent {
+        if !whole || loops[i].step[3] != 0 || loops[i].step[4] != extent || packed[i] != extent {
             return false;
         }
         let Some(next) = extent.checked_mul(blocks[i] as i64) else { return false };

@@ -1,0 +1,177 @@
+//! From one format straight to another: by way of binary32, or in lanes of 16 bits where both formats have no more, so that a
+//! vector holds twice as many.
+
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+
+use super::lanes::{F16, Lane, Sen169};
+
+/// How a code of `M` bytes becomes one of `N` bytes.
+pub(crate) trait Step<const M: usize, const N: usize> {
+    /// Whether [`Step::short_cut`] is shorter than [`Step::step`].
+    const HAS_SHORT_CUT: bool = false;
+
+    /// The code in the other format.
+    fn step(code: [u8; M]) -> [u8; N];
+
+    /// A shorter way that holds for most codes: the code in the other format, and whether it holds for this one.
+    #[inline(always)]
+    fn short_cut(code: [u8; M]) -> ([u8; N], bool) {
+        (Self::step(code), true)
+    }
+
+    /// Converts a few codes: the shorter way, unless it fails for one of them.
+    #[inline(always)]
+    fn some<const K: usize>(codes: &[[u8; M]; K]) -> [[u8; N]; K] {
+        let (mut out, mut holds) = ([[0; N]; K], true);
+        for (out, code) in out.iter_mut().zip(codes) {
+            let held;
+            (*out, held) = Self::short_cut(*code);
+            holds &= held;
+        }
+        if Self::HAS_SHORT_CUT && !holds {
+            for (out, code) in out.iter_mut().zip(codes) {
+                *out = Self::step(*code);
+            }
+        }
+        out
+    }
+}
+
+/// By way of binary32.
+pub(crate) struct By<A, B>(PhantomData<(A, B)>);
+
+impl<A: Lane<M>, B: Lane<N>, const M: usize, const N: usize> Step<M, N> for By<A, B> {
+    #[inline(always)]
+    fn step(code: [u8; M]) -> [u8; N] {
+        B::narrow(A::widen(code))
+    }
+}
+
+pub(crate) struct F16ToSen169;
+pub(crate) struct Sen169ToF16;
+pub(crate) struct Bf16ToSen169;
+pub(crate) struct Sen169ToBf16;
+
+const SIGN: u16 = 1 << 15;
+/// The one NaN of SEN169, which has no sign.
+const SEN169_NAN: u16 = 0x7FFF;
+
+impl Step<2, 2> for F16ToSen169 {
+    const HAS_SHORT_CUT: bool = true;
+
+    #[inline(always)]
+    fn step(code: [u8; 2]) -> [u8; 2] {
+        By::<F16, Sen169>::step(code)
+    }
+
+    /// Normal numbers lose the last place, and zeros are zeros.
+    #[inline(always)]
+    fn short_cut(code: [u8; 2]) -> ([u8; 2], bool) {
+        let code = u16::from_le_bytes(code);
+        let (sign, magnitude) = (code & SIGN, code & !SIGN);
+        let normal = magnitude.wrapping_sub(1 << 10) < 30 << 10;
+        let places = ((magnitude + 1) >> 1) + (16 << 9);
+        let out = if magnitude == 0 { 0 } else { places } | sign;
+        (out.to_le_bytes(), normal | (magnitude == 0))
+    }
+}
+
+impl Step<2, 2> for Sen169ToF16 {
+    const HAS_SHORT_CUT: bool = true;
+
+    #[inline(always)]
+    fn step(code: [u8; 2]) -> [u8; 2] {
+        By::<Sen169, F16>::step(code)
+    }
+
+    /// What is a normal number there is exact, and zeros are zeros.
+    #[inline(always)]
+    fn short_cut(code: [u8; 2]) -> ([u8; 2], bool) {
+        let code = u16::from_le_bytes(code);
+        let (sign, magnitude) = (code & SIGN, code & !SIGN);
+        let normal = magnitude.wrapping_sub(17 << 9) < 30 << 9;
+        let places = (magnitude << 1).wrapping_sub(16 << 10);
+        let out = if magnitude == 0 { 0 } else { places } | sign;
+        (out.to_le_bytes(), normal | (magnitude == 0))
+    }
+}
+
+impl Step<2, 2> for Bf16ToSen169 {
+    #[inline(always)]
+    fn step(code: [u8; 2]) -> [u8; 2] {
+        let code = u16::from_le_bytes(code);
+        let (sign, magnitude) = (code & SIGN, code & !SIGN);
+        let places = (magnitude.saturating_sub(96 << 7).min(1 << 13) << 2).clamp(1, SEN169_NAN);
+        // Up to half of the smallest magnitude, which is 2^-32 * 513/512.
+        let out = if magnitude <= 95 << 7 { 0 } else { places } | sign;
+        let out = if magnitude > 255 << 7 { SEN169_NAN } else { out };
+        out.to_le_bytes()
+    }
+}
+
+impl Step<2, 2> for Sen169ToBf16 {
+    #[inline(always)]
+    fn step(code: [u8; 2]) -> [u8; 2] {
+        let code = u16::from_le_bytes(code);
+        let (sign, magnitude) = (code & SIGN, code & !SIGN);
+        // Two places are lost, ties to even.
+        let places = ((magnitude + 1 + (magnitude >> 2 & 1)) >> 2) + (96 << 7);
+        let out = if magnitude == 0 { 0 } else { places } | sign;
+        let out = if magnitude == SEN169_NAN { 0x7FC0 } else { out };
+        out.to_le_bytes()
+    }
+}
+
+/// Codes that are converted together where there is a shorter way.
+const TOGETHER: usize = 64;
+
+/// Converts elements that lie one after another on both sides.
+#[inline(always)]
+pub(crate) fn convert<S: Step<M, N>, const M: usize, const N: usize>(
+    src: &[u8],
+    dst: &mut [MaybeUninit<u8>],
+) {
+    let (mut src, mut dst) = (src.as_chunks::<M>().0, dst.as_chunks_mut::<N>().0);
+    if S::HAS_SHORT_CUT {
+        let (from, src_rest) = src.as_chunks::<TOGETHER>();
+        let (to, dst_rest) = dst.as_chunks_mut::<TOGETHER>();
+        for (to, from) in to.iter_mut().zip(from) {
+            for (to, code) in to.iter_mut().zip(S::some(from)) {
+                *to = code.map(MaybeUninit::new);
+            }
+        }
+        (src, dst) = (src_rest, dst_rest);
+    }
+    for (to, from) in dst.iter_mut().zip(src) {
+        *to = S::step(*from).map(MaybeUninit::new);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lanes::Bf16;
+    use super::*;
+
+    /// Every code, alone and among others, as by way of binary32.
+    fn is_as_by<S: Step<2, 2>, A: Lane<2>, B: Lane<2>>() {
+        let codes: Vec<[u8; 2]> = (0..=u16::MAX).map(u16::to_le_bytes).collect();
+        for codes in codes.as_chunks::<64>().0 {
+            let expected = codes.map(By::<A, B>::step);
+            assert_eq!(codes.map(S::step), expected);
+            assert_eq!(S::some(codes), expected);
+            for (code, expected) in codes.iter().zip(expected) {
+                let (short, holds) = S::short_cut(*code);
+                assert!(!holds || short == expected, "{code:?}: {short:?} for {expected:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn steps_in_16_bits_are_as_by_way_of_binary32() {
+        is_as_by::<F16ToSen169, F16, Sen169>();
+        is_as_by::<Sen169ToF16, Sen169, F16>();
+        is_as_by::<Bf16ToSen169, Bf16, Sen169>();
+        is_as_by::<Sen169ToBf16, Sen169, Bf16>();
+    }
+}
