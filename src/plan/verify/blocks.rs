@@ -177,7 +177,7 @@ mod tests {
         assert!(!fits(&[run(0, 101), run(100, 924)]) && !fits(&[run(0, 100), run(100, 925)]));
         assert!(!fits(&[run(0, 100), run(99, 1)]) && fits(&[run(0, 100), run(163, 1), run(100, 63)]));
         for hostile in [part(i64::MAX, &[]), part(0, &[(2, i64::MAX, 0)]), part(i64::MIN, &[(2, -1, 0)])] {
-            assert!(!fits(&[hostile.clone()]) && !fits(&[hostile, run(0, 1)]));
+            assert!(!fits(&[hostile.clone(), run(0, 1)]) && !fits(&[hostile]));
         }
         for leaves in [3, 4] {
             let mut part = run(0, 2);
@@ -223,24 +223,26 @@ mod tests {
         let reads = |[rows, cols]: [usize; 2], [src_row, src_col]: [isize; 2], parts: &[Gather]| {
             reads_as(InPlace { rows, cols, src_row, src_col }, parts, tile(), conversion(&plan))
         };
-        let whole = part(0, &[(2, 16, 100), (16, 1, 4)]);
-        assert!(reads([2, 16], [100, 4], &[whole.clone()]));
+        let whole = [part(0, &[(2, 16, 100), (16, 1, 4)])];
+        assert!(reads([2, 16], [100, 4], &whole));
         assert!(reads([2, 16], [100, 4], &[part(0, &[(16, 1, 4), (2, 16, 100)])]), "in any order");
         assert!(reads([2, 16], [64, 4], &[part(0, &[(32, 1, 4)])]), "rows that follow one another");
         assert!(reads([1, 5], [-9, 4], &[part(0, &[(5, 1, 4)])]), "no step of one row");
         assert!(reads([2, 5], [64, 4], &[part(0, &[(2, 16, 64), (5, 1, 4)])]));
         assert!(reads([2, 1], [64, 4], &[part(0, &[(2, 16, 64)])]));
-        assert!(!reads([2, 16], [100, 8], &[whole.clone()]) && !reads([2, 16], [96, 4], &[whole.clone()]));
-        assert!(!reads([1, 16], [100, 4], &[whole.clone()]) && !reads([2, 15], [100, 4], &[whole.clone()]));
-        assert!(!reads([2, 16], [100, 4], &[whole.clone(), part(0, &[])]) && !reads([2, 16], [100, 4], &[]));
+        assert!(!reads([2, 16], [100, 8], &whole) && !reads([2, 16], [96, 4], &whole));
+        assert!(!reads([1, 16], [100, 4], &whole) && !reads([2, 15], [100, 4], &whole));
+        assert!(
+            !reads([2, 16], [100, 4], &[whole[0].clone(), part(0, &[])]) && !reads([2, 16], [100, 4], &[])
+        );
         assert!(!reads([2, 16], [64, 4], &[part(0, &[(32, 1, 8)])]), "other bytes");
         assert!(!reads([1, 5], [0, 4], &[part(1, &[(5, 1, 4)])]), "from another slot on");
         assert!(!reads([1, 17], [0, 4], &[part(0, &[(17, 1, 4)])]), "more columns than a tile has");
         assert!(!reads([3, 1], [64, 4], &[part(0, &[(3, 16, 64)])]), "more rows");
         assert!(!reads([0, 0], [64, 4], &[part(0, &[(0, 16, 64), (0, 1, 4)])]), "nothing");
-        let mut units = whole.clone();
-        units.loops[0].step[0] = 1;
-        assert!(!reads([2, 16], [100, 4], &[units]), "from unit to unit");
+        let mut units = whole;
+        units[0].loops[0].step[0] = 1;
+        assert!(!reads([2, 16], [100, 4], &units), "from unit to unit");
     }
 
     #[test]
