@@ -167,20 +167,14 @@ fn split(jobs: &mut [Job], memory: u64, options: &Options) -> Result<(Ring, u64)
     let usual = RING.min(rest / 2);
     let whole = sizes.iter().fold(0_u64, |sum, &bytes| sum.saturating_add(bytes));
     let sizes = [usual.min(whole.saturating_mul(8)), usual, rest];
-    let mut refusal = None;
+    let mut short = None;
     for bytes in sizes {
-        match Ring::cut_to_fit(jobs, bytes, options) {
+        match Ring::cut_to_fit(jobs, bytes, options)? {
             Ok(ring) => return Ok((ring, memory - bytes)),
-            Err(error) => refusal = Some(error),
+            Err(of_these) => short = Some(of_these),
         }
     }
-    Err(match refusal {
-        Some(Error::Value { what, given, needed }) => {
-            Error::value(what, format!("{given} beside {pair} for two tensors"), needed)
-        }
-        Some(other) => other,
-        None => Error::value("memory", memory, "more"),
-    })
+    Err(short.map_or_else(|| Error::value("memory", memory, "more"), |short| short.refused(memory, pair)))
 }
 
 /// Converts everything, tensor by tensor, through one ring.

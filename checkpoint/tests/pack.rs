@@ -17,6 +17,7 @@ use tilewright_checkpoint::manifest::{FORMAT, Manifest};
 use tilewright_checkpoint::model::{Extent, Model};
 use tilewright_checkpoint::pack::{Event, Packing, Run, Summary};
 use tilewright_checkpoint::rules::Rules;
+use tilewright_checkpoint::stream::Stream;
 use tilewright_checkpoint::{array, verify};
 use tilewright_files::Source;
 use tilewright_files::tensorbin::TensorBin;
@@ -202,6 +203,48 @@ fn what_cannot_fit_is_refused_before_anything_is_written() {
     assert!((2 * MIB..14 * MIB).contains(&needed), "{needed}");
     pack(&model, rules, &out, 16 * MIB, &run(2, false)).unwrap();
     assert!(pack(&model, rules, &out, 1000, &run(1, false)).is_err());
+}
+
+/// Whatever is refused, what the refusal names is enough.
+#[test]
+fn the_memory_that_a_refusal_names_is_enough() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("m.safetensors");
+    let scales = noise(3 * 2880 * 45, 6).iter().map(|b| 120 + b % 16).collect();
+    safetensors(
+        &model,
+        &[
+            ("codes_blocks", "U8", &[3, 2880, 45, 16], noise(3 * 2880 * 45 * 16, 5)),
+            ("codes_scales", "U8", &[3, 2880, 45], scales),
+            ("plain", "BF16", &[3000, 1500], bf16(4_500_000, 1)),
+            ("wide", "BF16", &[33, 70_000], bf16(33 * 70_000, 2)),
+        ],
+    );
+    let spyre = "layout = \"SpyreTensorLayout(({dims}), torch.float16)\"";
+    let mut refused = 0;
+    for rule in ["dtype = \"bfloat8_b\"", "dtype = \"bfloat8_b\"\ntranspose = true", spyre] {
+        let rules = Rules::parse(&format!("[[rule]]\nname = \"*\"\n{rule}")).unwrap();
+        let opened = || Model::open(&model).unwrap();
+        for memory in std::iter::successors(Some(1000_u64), |memory| Some(2 * memory + 777)) {
+            let prepare =
+                |memory| Packing::prepare(&opened(), "m", &rules, Request::default(), memory).map(|_| ());
+            let Err(error) = prepare(memory) else { break };
+            refused += 1;
+            let needed = named(&error);
+            assert!(needed > memory, "{error}");
+            prepare(needed).unwrap_or_else(|again| panic!("{error}, and with that: {again}"));
+            let stream = |memory| Stream::begin(opened(), &rules, &Request::default(), memory, 1).map(|_| ());
+            let error = stream(memory).unwrap_err();
+            stream(named(&error)).unwrap_or_else(|again| panic!("stream: {error}, and with that: {again}"));
+        }
+    }
+    assert!(refused > 20, "{refused}");
+}
+
+/// The bytes that a refusal says are needed.
+fn named(error: &Error) -> u64 {
+    let Error::Value { needed, .. } = error else { panic!("{error}") };
+    needed.trim_end_matches(" bytes").parse().unwrap()
 }
 
 /// Matrices many times as large as the memory, of which every tile of the result needs all rows: transposed, stacked and

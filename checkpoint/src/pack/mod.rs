@@ -90,6 +90,7 @@ impl<'a> Packing<'a> {
         let mut jobs = jobs(model, rules, &request)?;
         let records = expected(&jobs, model, rules, &request)?;
         let ring = Ring::cut_to_fit(&mut jobs, memory, &request.options)?;
+        let ring = ring.map_err(|short| short.refused(memory, 0))?;
         let places = model.entries().iter().enumerate().map(|(i, e)| (e.name.as_str(), i)).collect();
         Ok(Packing { model, name: name.to_owned(), rules, request, jobs, records, ring, places })
     }

@@ -37,12 +37,51 @@ const NARROW: u64 = 32;
 /// Wider panels are multiples of this many columns, which GGUF's blocks are.
 const WIDE: u64 = 256;
 
+/// Why jobs do not fit into a memory.
+pub(crate) struct Short {
+    /// Bytes with which all of them fit.
+    needed: u64,
+    /// The tensor that needs most of them, if it is one.
+    name: String,
+}
+
+impl Short {
+    /// The refusal of `given` bytes, of which things other than the ring take `others`.
+    pub(crate) fn refused(&self, given: u64, others: u64) -> Error {
+        let what =
+            if self.name.is_empty() { "memory".to_owned() } else { format!("memory for `{}`", self.name) };
+        let needed = self.needed.saturating_add(others);
+        Error::value(what, format!("{given} bytes"), format!("{needed} bytes"))
+    }
+}
+
+/// A ring, or why there is none in a memory.
+type Fit = std::result::Result<Ring, Short>;
+
+/// How many larger memories are tried before one is named that is enough.
+const TRIES: usize = 64;
+
 impl Ring {
     /// The largest slots with which every job fits into `memory` bytes. Jobs that do not fit as they are, because a
     /// slot is made of all rows of a large matrix, are replaced by those that read it in panels of columns.
-    pub(crate) fn cut_to_fit(jobs: &mut [Job], memory: u64, options: &Options) -> Result<Ring> {
-        if let Ok(ring) = Ring::fitting(jobs, memory) {
-            return Ok(ring);
+    pub(crate) fn cut_to_fit(jobs: &mut [Job], memory: u64, options: &Options) -> Result<Fit> {
+        let mut short = match Ring::attempt(jobs, memory, options)? {
+            Ok(ring) => return Ok(Ok(ring)),
+            Err(short) => short,
+        };
+        // Slots and panels are of other sizes in a larger memory: it is tried before it is named.
+        for _ in 0..TRIES {
+            match Ring::attempt(&mut jobs.to_vec(), short.needed, options)? {
+                Ok(_) => break,
+                Err(again) => short.needed = again.needed.max(short.needed + short.needed / 16),
+            }
+        }
+        Ok(Err(short))
+    }
+
+    fn attempt(jobs: &mut [Job], memory: u64, options: &Options) -> Result<Fit> {
+        if let Ok(ring) = Ring::fitting(jobs, memory)? {
+            return Ok(Ok(ring));
         }
         // Room for slots of a useful size beside windows of half of the memory, or of what slots and scratch leave.
         let slot_bytes = usize::try_from(memory / 16).unwrap_or(usize::MAX).min(LARGE) & !4095;
@@ -63,7 +102,9 @@ impl Ring {
             }
         }
         let fitting = Ring::fitting(&cut, memory)?;
-        jobs.clone_from_slice(&cut);
+        if fitting.is_ok() {
+            jobs.clone_from_slice(&cut);
+        }
         Ok(fitting)
     }
 
@@ -96,13 +137,13 @@ impl Ring {
     }
 
     /// The largest slots with which every job fits into `memory` bytes.
-    fn fitting(jobs: &[Job], memory: u64) -> Result<Ring> {
+    fn fitting(jobs: &[Job], memory: u64) -> Result<Fit> {
         let mut of_each: HashMap<*const Conversion, &Job> = HashMap::new();
         for job in jobs {
             of_each.entry(Arc::as_ptr(&job.conversion)).or_insert(job);
         }
         let mut slot_bytes = usize::try_from(memory / 8).unwrap_or(usize::MAX).min(LARGE) & !4095;
-        let mut least: Option<(u64, String)> = None;
+        let mut least: Option<Short> = None;
         while slot_bytes >= SMALL {
             let slots = SLOTS as u64 * (slot_bytes as u64 + 4096) + SCRATCH;
             let window_limit = memory.saturating_sub(slots);
@@ -116,18 +157,17 @@ impl Ring {
                 ));
             }
             if worst.0 <= window_limit && window_limit >= 2 * 4096 {
-                return Ok(ring);
+                return Ok(Ok(ring));
             }
             let needed = slots + worst.0.max(2 * 4096);
-            if least.as_ref().is_none_or(|least| needed < least.0) {
-                least = Some((needed, worst.1.to_owned()));
+            if least.as_ref().is_none_or(|least| needed < least.needed) {
+                least = Some(Short { needed, name: worst.1.to_owned() });
             }
             slot_bytes = (slot_bytes / 2) & !4095;
         }
         let smallest = SLOTS as u64 * (SMALL as u64 + 4096) + SCRATCH + 2 * 4096;
-        let (needed, name) = least.unwrap_or((smallest.max(8 * SMALL as u64), String::new()));
-        let what = if name.is_empty() { "memory".to_owned() } else { format!("memory for `{name}`") };
-        Err(Error::value(what, format!("{memory} bytes"), format!("{needed} bytes")))
+        let smallest = Short { needed: smallest.max(8 * SMALL as u64), name: String::new() };
+        Ok(Err(least.unwrap_or(smallest)))
     }
 
     /// Bytes of windows that one job alone needs. One whose smallest chunk is more than a slot needs more than there is.
