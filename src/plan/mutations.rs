@@ -11,7 +11,7 @@ use super::{Plan, Store, lower, schedule, verify};
 use crate::families::{Choices, FAMILIES, dense, memref};
 use crate::family::Tensor;
 use crate::run::interpret;
-use crate::{DType, Layout, Options};
+use crate::{DType, Descriptor, Layout, Options, Placement};
 
 /// Gives a number below the one that it is asked with.
 type Choose<'a> = &'a mut dyn FnMut(usize) -> usize;
@@ -294,25 +294,77 @@ proptest! {
     }
 }
 
-/// The same of every change that there is, for small plans; how many is printed.
+/// Makes every change that there is, and counts them and those that were refused.
+fn change_all(
+    plan: &Plan,
+    from: &Layout,
+    to: &Layout,
+    counts: &Cell<[usize; 2]>,
+) -> Result<(), TestCaseError> {
+    let subject = Subject::new(plan, from, to);
+    let mut all = Every::default();
+    loop {
+        let is_refused = subject.change(&mut |n| all.below(n))?;
+        let [changes, refused] = counts.get();
+        counts.set([changes + 1, refused + usize::from(is_refused)]);
+        if !all.next() {
+            return Ok(());
+        }
+    }
+}
+
+/// Small plans, each change of them; how many is printed.
 #[test]
 fn no_change_of_a_small_plan_is_accepted_that_gives_other_bytes() {
-    let (plans, changes, refused) = (Cell::new(0), Cell::new(0), Cell::new(0));
+    let (plans, counts) = (Cell::new(0), Cell::new([0, 0]));
     let every = |drawn: Drawn| {
         let Some((from, to, plan)) = plan(&drawn, 200, 8000) else { return Ok(()) };
-        let subject = Subject::new(&plan, &from, &to);
         plans.set(plans.get() + 1);
-        let mut all = Every::default();
-        loop {
-            refused.set(refused.get() + usize::from(subject.change(&mut |n| all.below(n))?));
-            changes.set(changes.get() + 1);
-            if !all.next() {
-                return Ok(());
-            }
-        }
+        change_all(&plan, &from, &to, &counts)
     };
     if let Err(error) = TestRunner::new(cases(10)).run(&drawn(), every) {
         panic!("{error}");
     }
-    println!("{} plans, {} changes, {} refused", plans.get(), changes.get(), refused.get());
+    let [changes, refused] = counts.get();
+    println!("{} plans, {changes} changes, {refused} refused", plans.get());
+}
+
+/// Plans with leaves of every kind: tiles that are packed from where they lie, transposed, from pages, from tiles of another
+/// shape; padded ones; elements out of tiles.
+const KINDS: [(&str, &str); 8] = [
+    ("memref<5x20xf32>", "ttnn(dtype=bfloat8_b, layout=TILE, tile=(2, 16))"),
+    ("memref<5x20xf32, strided<[1, 5]>>", "ttnn(dtype=bfloat8_b, layout=TILE, tile=(2, 16))"),
+    ("memref<2x3x32xf32>", "ttnn(dtype=bfloat8_b, layout=TILE, tile=(4, 16))"),
+    (
+        "memref<3x4x20xf32>",
+        "metal(shape=(3, 4, 20), collapse=[(0, -1)], grid=(1, 2), tile=(2, 16), dtype=bfp_bf8, oob=one, memory=l1)",
+    ),
+    (
+        "memref<4x32xf32>",
+        "ttnn(dtype=bfloat8_b, layout=TILE, tile=(2, 16), memory=INTERLEAVED, banks=3, alignment=64)",
+    ),
+    ("memref<16x4xf32>", "memref<16x4xf32, strided<[1, 16]>>"),
+    ("memref<3x33xf32>", "memref<3x33xmxfp8_e4m3>"),
+    ("memref<5x7xf32>", "metal(shape=(5, 7), collapse=[], grid=(2, 2), dtype=f32, oob=one, memory=l1)"),
+];
+
+#[test]
+fn no_change_of_a_plan_of_any_kind_is_accepted_that_gives_other_bytes() {
+    let pages = "ttnn(dtype=float32, layout=ROW_MAJOR, memory=INTERLEAVED, banks=2, alignment=32)";
+    for (rows, other) in KINDS {
+        let tensor = rows.parse::<Descriptor>().unwrap().tensor().unwrap();
+        let layout = |text: &str| text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default());
+        let tiles = "ttnn(dtype=bfloat4_b, layout=TILE, tile=(1, 16))";
+        for (from, to) in [(rows, other), (other, rows), (pages, other), (tiles, other), (other, tiles)] {
+            let (from, to) = (layout(from).unwrap(), layout(to).unwrap());
+            let options = Options::default().with_saturate(true);
+            let plan = Plan::compile(&from, &to, &options).unwrap();
+            let counts = Cell::new([0, 0]);
+            if let Err(error) = change_all(&plan, &from, &to, &counts) {
+                panic!("{error}");
+            }
+            let [changes, refused] = counts.get();
+            assert!(refused > 50 && refused < changes, "{counts:?} of {plan}");
+        }
+    }
 }

@@ -131,3 +131,151 @@ fn joined(loops: impl Iterator<Item = (u64, i64, i64)>) -> SmallVec<[(u64, i64, 
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Plan;
+    use crate::plan::ir::{Nest, Schedule};
+    use crate::{Descriptor, Options, Placement};
+    use proptest::prelude::*;
+
+    const TILES: &str = "ttnn(dtype=bfloat8_b, layout=TILE, tile=(2, 16))";
+    const ROWS: &str = "memref<2x16xf32>";
+
+    fn tile() -> TileShape {
+        TileShape::new(2, 16).unwrap()
+    }
+
+    /// A part from a slot on, repeated by loops: how often, how many slots and how many bytes apart.
+    fn part(slot: i64, loops: &[(u64, i64, i64)]) -> Gather {
+        let step = |slots, bytes| [0, bytes, 0, 0, 0, slots];
+        let loops = loops.iter().map(|&(n, slots, bytes)| Loop { n, step: step(slots, bytes) }).collect();
+        Gather { src: [0; 3], moves: vec![], slot, loops }
+    }
+
+    fn plan(from: &str, to: &str) -> (Plan, Layout) {
+        let tensor = ROWS.parse::<Descriptor>().unwrap().tensor().unwrap();
+        let [from, to] = [from, to]
+            .map(|text| text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap());
+        (Plan::compile(&from, &to, &Options::default()).unwrap(), to)
+    }
+
+    fn conversion(plan: &Plan) -> Conversion<'_> {
+        let Plan { src, dst, op, streams, tuning, .. } = plan;
+        Conversion { src, dst, op: *op, streams: *streams, tuning }
+    }
+
+    #[test]
+    fn parts_end_where_their_tile_does() {
+        let fits = |parts: &[Gather]| apart(parts, TileShape::DEFAULT).is_ok();
+        let run = |slot, n| part(slot, &[(n, 1, 0)]);
+        assert!(fits(&[run(0, 1024)]) && fits(&[part(1023, &[])]) && fits(&[part(1023, &[(1024, -1, 0)])]));
+        assert!(!fits(&[run(0, 1025)]) && !fits(&[run(1, 1024)]) && !fits(&[run(-1, 1024)]));
+        assert!(!fits(&[part(1024, &[])]) && !fits(&[part(-1, &[])]) && !fits(&[run(0, 0)]));
+        assert!(fits(&[run(0, 100), run(100, 924)]));
+        assert!(!fits(&[run(0, 101), run(100, 924)]) && !fits(&[run(0, 100), run(100, 925)]));
+        assert!(!fits(&[run(0, 100), run(99, 1)]) && fits(&[run(0, 100), run(163, 1), run(100, 63)]));
+        for hostile in [part(i64::MAX, &[]), part(0, &[(2, i64::MAX, 0)]), part(i64::MIN, &[(2, -1, 0)])] {
+            assert!(!fits(&[hostile.clone(), run(0, 1)]) && !fits(&[hostile]));
+        }
+        for leaves in [3, 4] {
+            let mut part = run(0, 2);
+            part.loops[0].step[leaves] = 1;
+            assert!(!fits(&[part]), "a step of its own in the destination");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Each slot at most once, and none outside.
+        #[test]
+        fn parts_are_apart_as_a_table_of_slots_says(
+            parts in prop::collection::vec((-2..33_i64, prop::collection::vec((0..6_u64, -3..18_i64), 0..3)), 1..4),
+        ) {
+            let mut taken = [0; 32];
+            let mut right = true;
+            for (slot, loops) in &parts {
+                let slots = loops.iter().fold(vec![*slot], |slots, &(n, step)| {
+                    slots.iter().flat_map(|&s| (0..n as i64).map(move |k| s + k * step)).collect()
+                });
+                right &= !slots.is_empty();
+                for slot in slots {
+                    match usize::try_from(slot).ok().and_then(|slot| taken.get_mut(slot)) {
+                        Some(times) => *times += 1,
+                        None => right = false,
+                    }
+                }
+            }
+            right &= taken.iter().all(|&times| times <= 1);
+            let parts: Vec<Gather> = parts
+                .iter()
+                .map(|(slot, loops)| part(*slot, &loops.iter().map(|&(n, s)| (n, s, 0)).collect::<Vec<_>>()))
+                .collect();
+            prop_assert_eq!(apart(&parts, tile()).is_ok(), right);
+        }
+    }
+
+    #[test]
+    fn a_tile_is_read_in_place_as_its_part_says() {
+        let (plan, _) = plan(ROWS, TILES);
+        let reads = |[rows, cols]: [usize; 2], [src_row, src_col]: [isize; 2], parts: &[Gather]| {
+            reads_as(InPlace { rows, cols, src_row, src_col }, parts, tile(), conversion(&plan))
+        };
+        let whole = [part(0, &[(2, 16, 100), (16, 1, 4)])];
+        assert!(reads([2, 16], [100, 4], &whole));
+        assert!(reads([2, 16], [100, 4], &[part(0, &[(16, 1, 4), (2, 16, 100)])]), "in any order");
+        assert!(reads([2, 16], [64, 4], &[part(0, &[(32, 1, 4)])]), "rows that follow one another");
+        assert!(reads([1, 5], [-9, 4], &[part(0, &[(5, 1, 4)])]), "no step of one row");
+        assert!(reads([2, 5], [64, 4], &[part(0, &[(2, 16, 64), (5, 1, 4)])]));
+        assert!(reads([2, 1], [64, 4], &[part(0, &[(2, 16, 64)])]));
+        assert!(!reads([2, 16], [100, 8], &whole) && !reads([2, 16], [96, 4], &whole));
+        assert!(!reads([1, 16], [100, 4], &whole) && !reads([2, 15], [100, 4], &whole));
+        assert!(
+            !reads([2, 16], [100, 4], &[whole[0].clone(), part(0, &[])]) && !reads([2, 16], [100, 4], &[])
+        );
+        assert!(!reads([2, 16], [64, 4], &[part(0, &[(32, 1, 8)])]), "other bytes");
+        assert!(!reads([1, 5], [0, 4], &[part(1, &[(5, 1, 4)])]), "from another slot on");
+        assert!(!reads([1, 17], [0, 4], &[part(0, &[(17, 1, 4)])]), "more columns than a tile has");
+        assert!(!reads([3, 1], [64, 4], &[part(0, &[(3, 16, 64)])]), "more rows");
+        assert!(!reads([0, 0], [64, 4], &[part(0, &[(0, 16, 64), (0, 1, 4)])]), "nothing");
+        let mut units = whole;
+        units[0].loops[0].step[0] = 1;
+        assert!(!reads([2, 16], [100, 4], &units), "from unit to unit");
+    }
+
+    #[test]
+    fn a_tile_of_a_tile_is_never_read_in_place() {
+        let (plan, _) = plan(TILES, "ttnn(dtype=bfloat4_b, layout=TILE, tile=(1, 16))");
+        let tile = InPlace { rows: 1, cols: 16, src_row: 0, src_col: 4 };
+        let shape = TileShape::new(1, 16).unwrap();
+        assert!(!reads_as(tile, &[part(0, &[(16, 1, 4)])], shape, conversion(&plan)));
+    }
+
+    #[test]
+    fn leaves_are_those_that_the_conversion_has() {
+        let nest = |byte, leaf, in_place| {
+            let schedule = Schedule { in_place, ..Schedule::new(&[]) };
+            Nest { at: [0, 0, 0, 0, byte, 0], loops: vec![], leaf, schedule }
+        };
+        let pack = || Leaf::Pack(vec![part(0, &[(2, 16, 64), (16, 1, 4)])]);
+        let (tiles, rows) = (plan(ROWS, TILES), plan(ROWS, "memref<2x16xf32, strided<[1, 2]>>"));
+        let kept = |(plan, layout): &(Plan, Layout), nest: &ScheduledNest| {
+            keep(nest, conversion(plan), layout).is_ok()
+        };
+        assert!(kept(&tiles, &nest(0, Leaf::Fill, None)) && !kept(&tiles, &nest(0, Leaf::Element, None)));
+        assert!(kept(&rows, &nest(0, Leaf::Fill, None)) && kept(&rows, &nest(0, Leaf::Element, None)));
+        assert!(kept(&tiles, &nest(0, pack(), None)) && !kept(&rows, &nest(0, pack(), None)));
+        let place = |src_row| Some(InPlace { rows: 2, cols: 16, src_row, src_col: 4 });
+        assert!(kept(&tiles, &nest(0, pack(), place(64))) && !kept(&tiles, &nest(0, pack(), place(60))));
+        let block = tiles.1.block_bytes() as i64;
+        assert!(kept(&tiles, &nest(block, Leaf::Fill, None)) && !kept(&tiles, &nest(1, Leaf::Fill, None)));
+        let apart = |bytes| {
+            let mut nest = nest(0, Leaf::Fill, None);
+            nest.loops.push(Loop { n: 2, step: [0, 0, 0, 0, bytes, 0] });
+            nest
+        };
+        assert!(kept(&tiles, &apart(2 * block)) && !kept(&tiles, &apart(block + 1)));
+    }
+}

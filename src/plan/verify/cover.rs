@@ -376,6 +376,10 @@ mod tests {
         assert_eq!(said(origin, &[units, bytes]), "all");
         // A loop of one iteration may have any step.
         assert_eq!(said(origin, &[units, bytes, (1, [0, 1, 0])]), "all");
+        let greatest = i64::try_from(MAX_BYTES).unwrap();
+        assert_eq!(said(origin, &[(1, [0, greatest, 0]), units, bytes]), "all");
+        let further = format!("1 iterations of 128 bytes, {} bytes apart", greatest + 1);
+        assert_eq!(said(origin, &[(1, [0, greatest + 1, 0]), units, bytes]), further);
         assert_eq!(said([-1, 0, 0], &[]), "a nest begins at unit -1, byte 0");
         assert_eq!(said([0, -2, 0], &[]), "a nest begins at unit 0, byte -2");
         assert_eq!(said([0, 0, 1], &[]), "a nest begins at unit 0, byte 0");
@@ -472,6 +476,15 @@ mod tests {
         let n = 1 << 40;
         let cases: &[Case<'_>] = &[(0, 2, &[(n, 8)]), (2, 5, &[(n, 8)]), (7, 1, &[(n, 8)])];
         assert!(prove(cases, 8 * n, MAX_WORK).unwrap() < 100);
+        // Steps that the greatest one is a multiple of, with some iterations more than whole periods.
+        let cases: &[Case<'_>] = &[
+            (0, 2, &[(4 * n + 1, 8)]),
+            (2, 6, &[(n, 32)]),
+            (10, 6, &[(n, 32)]),
+            (18, 6, &[(n, 32)]),
+            (26, 6, &[(n, 32)]),
+        ];
+        assert!(prove(cases, 32 * n + 2, 1 << 12).unwrap() < 100);
         let ragged: &[Case<'_>] = &[(0, 1, &[(n, 8)]), (1, 6, &[(n, 7)])];
         assert!(matches!(
             prove(ragged, 8 * n, 1 << 12),
