@@ -126,6 +126,23 @@ fn interleaved_strides_and_scalars() {
     }
 }
 
+/// Each element of a row lies in the next unit, and as much further in it as elements are long: no run of the source.
+#[test]
+fn a_step_to_the_next_unit_and_the_next_byte_is_no_run() {
+    let tensor = Tensor { shape: vec![16, 4], dtype: DType::U8 };
+    let device =
+        "#tt.device<workerGrid = #tt.grid<2x4, (d0, d1) -> (0, d1, d0)>, meshShape = 1, chipIds = [0]>";
+    let device = device.parse().unwrap();
+    let from = "#ttcore.metal_layout<(d0, d1) -> (d0, d1 * 8), undef, <2x4>, memref<8x7xui8, #ttcore.memory_space<l1>>>";
+    let placement = Placement { device: Some(&device), ..Placement::default() };
+    let from = from.parse::<Descriptor>().unwrap().layout(&tensor, &placement).unwrap();
+    for strides in [vec![4, 1], vec![8, 1], vec![1, 16]] {
+        let to =
+            memref(&[16, 4], DType::U8, Some(strides), 0).to_layout(&tensor, &Placement::default()).unwrap();
+        check(&from, &to);
+    }
+}
+
 /// `n` random cases, which keeps the suite below a minute; `TILEWRIGHT_CASES` multiplies them.
 fn cases(n: u32) -> ProptestConfig {
     let factor = std::env::var("TILEWRIGHT_CASES").ok().and_then(|v| v.parse::<u32>().ok()).unwrap_or(1);

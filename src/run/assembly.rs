@@ -54,7 +54,7 @@ impl<'p> Assembly<'p> {
             inside.fold(plan.dst.block_bytes, |len, (l, n)| len + (n as usize - 1) * l.step[4] as usize);
         let in_source = matches!(plan.op, Op::Copy(_))
             && loops.len() == schedule.segment + 1
-            && loops[schedule.segment].step[1] == plan.src.block_bytes as i64;
+            && loops[schedule.segment].step[..2] == [0, plan.src.block_bytes as i64];
         let mut segments = [Segment::default(); MAX_SEGMENTS];
         let mut count = 1;
         // The verifier bounds the bytes of a block, so that few loops have more than one iteration.

@@ -123,9 +123,10 @@ fn assembles(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
     }
     let single = *segment + 1 == loops.len();
     let outside = || (0..*segment).filter(|&i| blocks[i] > 1);
-    if matches!(conversion.op, Op::Copy(_)) && single && loops[*segment].step[1] == block_bytes {
+    let held = |l: &Loop| l.step[0] == 0 && l.step[1] == block_bytes;
+    if matches!(conversion.op, Op::Copy(_)) && single && held(&loops[*segment]) {
         // A segment that the source holds as it is goes from there, one by one.
-        return outside().next().is_none() && loops[*segment].step[0] == 0;
+        return outside().next().is_none();
     }
     if *overlap > 0 {
         // Segments end at most a line less a byte behind their own end, and what a block leaves the next one takes.
