@@ -23,14 +23,6 @@ pub(crate) fn prefetch_l1(bytes: &[u8], at: usize) {
     let _ = (bytes, at);
 }
 
-/// Asks L2 for the cache lines of a run of bytes, as far as it lies in the slice.
-#[inline(always)]
-pub(crate) fn prefetch_run_l2(bytes: &[u8], at: usize, len: usize) {
-    for byte in bytes.get(at..).unwrap_or_default().iter().take(len).step_by(CACHE_LINE) {
-        prefetch_l2(byte);
-    }
-}
-
 /// Asks L2 for the cache lines in which rows begin, if they all lie in the slice. L1 could not keep them where rows are a
 /// power of two apart.
 #[inline(always)]

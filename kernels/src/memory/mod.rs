@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 
 pub(crate) use arrays::{ArrayOffsets, Arrays};
 pub(crate) use bounds::{assert_readable, assert_writable, lies_inside};
-pub(crate) use cache::{CACHE_LINE, prefetch_l2, prefetch_rows_l2, prefetch_run_l2};
+pub(crate) use cache::{CACHE_LINE, prefetch_l2, prefetch_rows_l2};
 pub use non_temporal::Destination;
 pub(crate) use non_temporal::{FenceOnDrop, NonTemporal, Stores};
 pub(crate) use rows::{load_rows, store_rows};

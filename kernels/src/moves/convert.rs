@@ -6,7 +6,7 @@ use super::strided::{self, FACE, Side};
 use crate::formats::Number;
 use crate::memory::{
     OuterLoop, Window, assert_loop_count, assert_readable, assert_writable, for_each_iteration, load_rows,
-    prefetch_rows_l2, prefetch_run_l2, store_rows,
+    prefetch_rows_l2, store_rows,
 };
 use crate::vectors::binary32::{self, Source};
 use crate::vectors::lanes::{Bf16, F16, F32, Sen169};
@@ -121,10 +121,6 @@ impl<'a> Conversion<'a> {
             #[inline(always)]
             |src, dst| {
                 let (src, dst) = (self.src_at.wrapping_add_signed(src), self.dst_at.wrapping_add_signed(dst));
-                if self.prefetch_distance != 0 {
-                    let at = src.wrapping_add_signed(self.prefetch_distance);
-                    prefetch_run_l2(self.src, at, w.cols * M);
-                }
                 steps::convert::<S, M, N>(&self.src[src..][..w.cols * M], &mut self.dst[dst..][..w.cols * N]);
             },
         );

@@ -7,9 +7,7 @@
 use std::mem::MaybeUninit;
 
 use super::copy;
-use crate::memory::{
-    CACHE_LINE, StridedCopy, Window, as_written, load_rows, prefetch_rows_l2, prefetch_run_l2,
-};
+use crate::memory::{CACHE_LINE, StridedCopy, Window, as_written, load_rows, prefetch_rows_l2};
 
 /// The most bytes of a block on either side.
 const BLOCK: usize = 4096;
@@ -91,8 +89,7 @@ pub(crate) fn convert(
                 } else {
                     let at = place(from, r, w.src_row, 0, 0);
                     if prefetch_distance != 0 {
-                        let at = at.wrapping_add_signed(prefetch_distance);
-                        prefetch_run_l2(src.bytes, at, elements * src.size);
+                        prefetch_rows_l2::<1>(src.bytes, at.wrapping_add_signed(prefetch_distance), 0);
                     }
                     &src.bytes[at..]
                 };
