@@ -123,8 +123,8 @@ impl Step<2, 2> for Sen169ToBf16 {
     }
 }
 
-/// Codes that are converted together where there is a shorter way.
-const TOGETHER: usize = 64;
+/// Codes that are converted together.
+pub(crate) const TOGETHER: usize = 64;
 
 /// Converts elements that lie one after another on both sides.
 #[inline(always)]
