@@ -2,15 +2,15 @@
 
 use std::mem::MaybeUninit;
 
-use super::strided::{self, FACE, Side};
+use super::strided::{self, FACE, STICK, Side};
 use crate::formats::Number;
 use crate::memory::{
-    OuterLoop, Window, assert_loop_count, assert_readable, assert_writable, for_each_iteration, load_rows,
-    prefetch_rows_l2, store_rows,
+    CACHE_LINE, OuterLoop, Window, assert_loop_count, assert_readable, assert_writable, for_each_iteration,
+    load_rows, prefetch_rows_l2, store_rows,
 };
 use crate::vectors::binary32::{self, Source};
 use crate::vectors::lanes::{Bf16, F16, F32, Sen169};
-use crate::vectors::steps::{self, Bf16ToSen169, By, F16ToSen169, Sen169ToBf16, Sen169ToF16, Step, TOGETHER};
+use crate::vectors::steps::{self, Bf16ToSen169, By, F16ToSen169, Sen169ToBf16, Sen169ToF16, Step};
 
 /// A conversion whose window [`Conversion::new`] has found to lie inside both slices in every iteration of the outer loops.
 pub(crate) struct Conversion<'a> {
@@ -110,72 +110,86 @@ impl<'a> Conversion<'a> {
     }
 
     #[inline(always)]
-    fn runs<S: Step<M, N>, const M: usize, const N: usize>(self) {
-        let w = self.window;
-        if w.cols == FACE && w.rows > 1 {
-            return self.face_rows::<S, M, N>();
-        }
-        let whole = w.cols / TOGETHER * TOGETHER;
-        Self::rows(
-            &w,
-            self.outer,
-            #[inline(always)]
-            |src, dst| {
-                let (src, dst) = (self.src_at.wrapping_add_signed(src), self.dst_at.wrapping_add_signed(dst));
-                // By way of registers. Of slices the compiler would compare where all rows of the window begin and end, take
-                // rows that lie backward for overlapping ones, and convert these one by one: six times as slow.
-                for c in (0..whole).step_by(TOGETHER) {
-                    let [from]: [[[u8; M]; TOGETHER]; 1] = load_rows(self.src, src + c * M, 0);
-                    store_rows(&[S::some(&from)], self.dst, dst + c * N, 0);
-                }
-                let (from, to) = (src + whole * M, dst + whole * N);
-                let rest = w.cols - whole;
-                steps::convert::<S, M, N>(&self.src[from..][..rest * M], &mut self.dst[to..][..rest * N]);
-            },
-        );
-    }
-
-    /// Rows of 16, eight of them at a time: so it costs little to see that they lie inside both slices.
-    #[inline(always)]
-    fn face_rows<S: Step<M, N>, const M: usize, const N: usize>(mut self) {
+    fn runs<S: Step<M, N>, const M: usize, const N: usize>(mut self) {
         let w = self.window;
         for_each_iteration(
             self.outer,
             #[inline(always)]
             |src, dst| {
-                let (mut src, mut dst) =
-                    (self.src_at.wrapping_add_signed(src), self.dst_at.wrapping_add_signed(dst));
-                for _ in 0..w.rows / 8 {
-                    self.some_rows::<S, M, N, 8>(src, dst);
-                    src = src.wrapping_add_signed(w.src_row.wrapping_mul(8));
-                    dst = dst.wrapping_add_signed(w.dst_row.wrapping_mul(8));
-                }
-                for _ in 0..w.rows % 8 {
-                    self.some_rows::<S, M, N, 1>(src, dst);
-                    src = src.wrapping_add_signed(w.src_row);
-                    dst = dst.wrapping_add_signed(w.dst_row);
+                let (src, dst) = (self.src_at.wrapping_add_signed(src), self.dst_at.wrapping_add_signed(dst));
+                match w {
+                    Window { cols: FACE, .. } => self.short_rows::<S, M, N, FACE, 8>(src, dst),
+                    Window { cols: STICK, .. } => self.short_rows::<S, M, N, STICK, 2>(src, dst),
+                    _ => self.long_rows::<S, M, N>(src, dst),
                 }
             },
         );
     }
 
-    /// `R` rows of 16.
+    /// Rows of any length, a stick's elements at a time.
     #[inline(always)]
-    fn some_rows<S: Step<M, N>, const M: usize, const N: usize, const R: usize>(
+    fn long_rows<S: Step<M, N>, const M: usize, const N: usize>(&mut self, mut src: usize, mut dst: usize) {
+        let w = self.window;
+        let whole = w.cols / STICK * STICK;
+        for _ in 0..w.rows {
+            for c in (0..whole).step_by(STICK) {
+                self.some_rows::<S, M, N, STICK, 1>(src + c * M, dst + c * N);
+            }
+            let (from, to, rest) = (src + whole * M, dst + whole * N, w.cols - whole);
+            steps::convert::<S, M, N>(&self.src[from..][..rest * M], &mut self.dst[to..][..rest * N]);
+            src = src.wrapping_add_signed(w.src_row);
+            dst = dst.wrapping_add_signed(w.dst_row);
+        }
+    }
+
+    /// Rows of `COLS`, `R` of them at a time: so it costs little to see that they lie inside both slices.
+    #[inline(always)]
+    fn short_rows<S: Step<M, N>, const M: usize, const N: usize, const COLS: usize, const R: usize>(
+        &mut self,
+        mut src: usize,
+        mut dst: usize,
+    ) {
+        let w = self.window;
+        for _ in 0..w.rows / R {
+            self.some_rows::<S, M, N, COLS, R>(src, dst);
+            src = src.wrapping_add_signed(w.src_row.wrapping_mul(R as isize));
+            dst = dst.wrapping_add_signed(w.dst_row.wrapping_mul(R as isize));
+        }
+        for _ in 0..w.rows % R {
+            self.some_rows::<S, M, N, COLS, 1>(src, dst);
+            src = src.wrapping_add_signed(w.src_row);
+            dst = dst.wrapping_add_signed(w.dst_row);
+        }
+    }
+
+    /// `R` rows of `COLS`, by way of registers: of slices the compiler would compare where all rows of a window begin and end,
+    /// take rows that lie backward for overlapping ones, and convert these one by one, six times as slowly.
+    #[inline(always)]
+    fn some_rows<S: Step<M, N>, const M: usize, const N: usize, const COLS: usize, const R: usize>(
         &mut self,
         src: usize,
         dst: usize,
     ) {
+        let (src_row, dst_row) = (self.window.src_row, self.window.dst_row);
         if self.prefetch_distance != 0 {
             let at = src.wrapping_add_signed(self.prefetch_distance);
-            prefetch_rows_l2::<R>(self.src, at, self.window.src_row);
+            for line in (0..COLS * M).step_by(CACHE_LINE) {
+                prefetch_rows_l2::<R>(self.src, at.wrapping_add(line), src_row);
+            }
         }
-        let from: [[[u8; M]; FACE]; R] = load_rows(self.src, src, self.window.src_row);
-        let mut to = [[[0; N]; FACE]; R];
-        for (to, from) in to.as_flattened_mut().iter_mut().zip(from.as_flattened()) {
-            *to = S::step(*from);
+        let from: [[[u8; M]; COLS]; R] = load_rows(self.src, src, src_row);
+        let mut to = [[[0; N]; COLS]; R];
+        if S::HAS_SHORT_CUT && COLS == STICK {
+            for (to, from) in to.iter_mut().zip(&from) {
+                *to = S::some(from);
+            }
+        } else {
+            // One loop: row by row the arrays are kept in memory, and faces take four times as long.
+            for (to, from) in to.as_flattened_mut().iter_mut().zip(from.as_flattened()) {
+                *to = S::step(*from);
+            }
         }
-        store_rows(&to, self.dst, dst, self.window.dst_row);
+        store_rows(&to, self.dst, dst, dst_row);
     }
 }
 

@@ -18,6 +18,9 @@ const LONG: usize = 64;
 /// Elements of a row of a face.
 pub(crate) const FACE: usize = 16;
 
+/// Elements of two bytes of a stick.
+pub(crate) const STICK: usize = 64;
+
 /// What a block needs in L1: its elements before and after they are converted.
 pub(crate) struct Scratch {
     before: [u8; BLOCK],

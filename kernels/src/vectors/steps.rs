@@ -124,7 +124,7 @@ impl Step<2, 2> for Sen169ToBf16 {
 }
 
 /// Codes that are converted together.
-pub(crate) const TOGETHER: usize = 64;
+const TOGETHER: usize = 64;
 
 /// Converts elements that lie one after another on both sides.
 #[inline(always)]

@@ -283,7 +283,7 @@ fn prefetch(nest: &Nest<'_>, schedule: &mut Schedule) {
 
 /// The same loops for a kernel, in blocks as large as can be: nothing is assembled.
 pub(super) fn cached(loops: &[Loop], conversion: Conversion<'_>, mut schedule: Schedule) -> Schedule {
-    let Conversion { src, tuning, .. } = conversion;
+    let Conversion { src, op, tuning, .. } = conversion;
     let tile = |i: &usize| stays_in_unit(&loops[*i]) && loops[*i].step[1] > 0 && loops[*i].step[2] == 0;
     schedule.tiles = schedule.tiles.map(|row| longer_row(loops, row, src.codec, tuning, tile));
     let kernel = [schedule.rows, schedule.cols, schedule.tiles];
@@ -293,5 +293,21 @@ pub(super) fn cached(loops: &[Loop], conversion: Conversion<'_>, mut schedule: S
     // Of what is unpacked, a call takes the loops inside of one tile.
     let takes = |&&i: &&usize| stays_in_unit(&loops[i]) && (src.codec.is_none() || loops[i].step[1] == 0);
     schedule.order.iter().rev().take_while(takes).for_each(|&i| schedule.blocks[i] = loops[i].n);
+    if src.codec.is_none() && run_read(loops, &schedule, op.source_size() as i64) >= tuning.fetched as i64 {
+        schedule.prefetch_distance = 0;
+    }
     schedule
+}
+
+/// The bytes of the source that are read one after another, as the loops run with columns and rows innermost. The processor
+/// fetches by itself what is read as it lies.
+fn run_read(loops: &[Loop], schedule: &Schedule, near: i64) -> i64 {
+    let kernel = [schedule.cols, schedule.rows];
+    let others = schedule.order.iter().rev().copied().filter(|&i| !kernel.contains(&Some(i)));
+    let mut outward = kernel.into_iter().flatten().chain(others).filter(|&i| loops[i].n > 1);
+    let follows = |run: i64, i: usize| {
+        let l = loops[i];
+        (l.step[0] == 0 && l.step[1] == run).then(|| run.saturating_mul(l.n as i64)).ok_or(run)
+    };
+    outward.try_fold(near, follows).unwrap_or_else(|run| run)
 }
