@@ -456,6 +456,34 @@ fn pieces_stay_inside_of_their_buffers() {
 }
 
 #[test]
+fn pieces_end_where_matrices_do_and_lie_on_pages_as_in_their_buffer() {
+    // Each row of tiles is made of all rows of a matrix. Matrices are of 25.5 pages, and slots have room for a little more.
+    let from = "memref<6x96x1024xbf16, strided<[98304, 1, 96]>>";
+    let plans = [plan(&[6, 96, 1024], DType::Bf16, from, "ttnn(dtype=bfloat8_b, layout=TILE)")];
+    let (matrix, source) = (3 * 32 * 1088, bytes(plans[0].source_bytes(), 7));
+    let disk = Disk::new(source.clone(), 1);
+    let mut phases = Vec::new();
+    let mut sink = Blocking::new(|slot: &Slot| {
+        for piece in slot.pieces() {
+            assert_eq!(piece.destination.len(), matrix);
+            assert_eq!(piece.offset % 4096, piece.buffer_offset % 4096);
+            phases.push(piece.offset);
+            assert!(slot.bytes()[..piece.offset].iter().all(|&b| b == 0));
+            assert!(*slot.piece(piece) == executed(&plans[0], &source)[piece.destination.clone()]);
+        }
+        Ok(())
+    });
+    let mut stager = Stager::new(2, 120_000, &mut Heap).unwrap();
+    let settings = Settings { read_bytes: 4096, ..Settings::default() };
+    let report = stager.run(&from_disk(&plans, &disk, &[0]), &mut sink, &settings).unwrap();
+    drop(sink);
+    assert_eq!(phases, [0, 2048, 0, 2048, 0, 2048]);
+    // Windows hold a matrix each, and nothing is read or held twice.
+    assert_eq!(report.window_bytes as usize, 2 * source.len() / 6);
+    assert_eq!(report.bytes_read as usize, source.len());
+}
+
+#[test]
 fn windows_are_as_large_as_what_chunks_are_made_of() {
     // Rows of tiles lie together in the source; sticks are made of all rows.
     let rows = [tilize(2048, 64)];

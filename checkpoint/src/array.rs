@@ -388,6 +388,10 @@ pub struct Panels {
     width: u64,
 }
 
+/// Of rows of at most so many bytes, parts are announced with what lies between them: it is on the same pages of a file,
+/// or few others, and a call for each part of each row takes longer than the reading.
+const SHORT_ROW: u64 = 16 << 10;
+
 impl Panels {
     /// The panels of an array of two dimensions or more, each of `width` columns.
     ///
@@ -452,10 +456,12 @@ impl Array for Panels {
     }
 
     fn will_read(&self, range: Range<u64>) {
-        for (from, len) in self.runs(range) {
-            if let Some(from) = from {
-                self.of.will_read(from..from + len);
-            }
+        let runs = self.runs(range).filter_map(|(from, len)| from.map(|from| from..from + len));
+        if self.columns * self.tensor.dtype.size() as u64 > SHORT_ROW {
+            return runs.for_each(|run| self.of.will_read(run));
+        }
+        if let Some(all) = runs.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)) {
+            self.of.will_read(all);
         }
     }
 }

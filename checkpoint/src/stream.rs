@@ -8,12 +8,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tilewright::run::Pool;
-use tilewright::stage::{Background, Cancel, Consumer, Heap, Settings, Slot, Source, Stager, Transfer};
+use tilewright::stage::{Background, Cancel, Consumer, Settings, Slot, Source, Transfer};
 use tilewright::{Error, Options, Result};
 
 use crate::job::{Job, Request, jobs};
 use crate::model::Model;
-use crate::pack::{Elements, Ring, SLOTS};
+use crate::pack::{Elements, Ring};
 use crate::rules::Rules;
 
 /// Memory in which slots and windows are as large as is of use; more of it holds tensors that wait to be taken.
@@ -197,7 +197,7 @@ fn run(
     let mut tensors = Tensors { jobs, gate, first: 0, current: None, made: 0 };
     for batch in ring.batches(&transfers)? {
         // A ring of its own, so that windows of one batch are gone when another's are made.
-        let mut stager = Stager::new(SLOTS, ring.slot_bytes, &mut Heap)?;
+        let mut stager = ring.stager()?;
         tensors.first = batch.start;
         let mut sink = Background::new(tensors)?;
         let settings = Settings {

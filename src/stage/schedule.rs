@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::slot::Piece;
+use super::slot::{PAGE, Piece};
 use super::source::{ReadAt, Source};
 use crate::error::{Error, Result};
 use crate::plan::Plan;
@@ -10,11 +10,18 @@ use crate::plan::Plan;
 /// Pieces of a slot begin on lines of the cache, so that no two threads write to one line, and whole lines are streamed.
 const LINE: usize = 64;
 
+/// A piece of so many bytes lies on pages as it does in its buffer, so that whole pages of it can go from the slot to a disk
+/// past the page cache. What is skipped for it is less than a sixteenth of the piece.
+const ON_PAGES: usize = 16 * PAGE;
+
 /// A tensor is split for the rest of a slot only where that rest is at least this share of a slot.
 const WORTH_SPLITTING: usize = 8;
 
 /// Bytes between two windows that are read along rather than skipped: about what a disk delivers while it seeks.
 const GAP: u64 = 64 << 10;
+
+/// How many numbers of equal parts are tried.
+const MAX_CUTS: usize = 1024;
 
 /// The most pieces of one run.
 const MAX_PIECES: usize = 1 << 24;
@@ -127,19 +134,32 @@ fn check_source(transfer: &Transfer<'_>) -> Result<()> {
 fn cut(transfers: &[Transfer<'_>], slot_bytes: usize) -> Result<(Vec<Scheduled>, Vec<Range<usize>>)> {
     let (mut pieces, mut slots): (Vec<Scheduled>, Vec<Range<usize>>) = (Vec::new(), Vec::new());
     let (mut first, mut used) = (0, 0_usize);
-    for (which, Transfer { plan, .. }) in transfers.iter().enumerate() {
+    for (which, transfer) in transfers.iter().enumerate() {
+        let plan = transfer.plan;
         let (total, align) = (plan.destination_bytes(), plan.chunk_alignment().max(1));
         if align > slot_bytes {
             let needed = format!("{align} or more, the smallest chunk of transfer {which}");
             return Err(Error::value("bytes of a slot", slot_bytes, needed));
         }
         let buffer_bytes = (total / plan.destination_buffers().max(1)).max(1);
+        let apart = made_apart(transfer, buffer_bytes, slot_bytes)?;
         let mut at = 0;
         while at < total {
             let (buffer, buffer_offset) = (at / buffer_bytes, at % buffer_bytes);
-            let offset = used.next_multiple_of(LINE);
-            let (room, left) = (slot_bytes.saturating_sub(offset), buffer_bytes - buffer_offset);
-            let len = if left <= room { left } else { room / align * align };
+            let left = buffer_bytes - buffer_offset;
+            let room_at = |offset: usize| {
+                let room = slot_bytes.saturating_sub(offset);
+                match apart {
+                    _ if left <= room => left,
+                    Some(part) => ((buffer_offset + room) / part * part).saturating_sub(buffer_offset),
+                    None => room / align * align,
+                }
+            };
+            let line = used.next_multiple_of(LINE);
+            let page = line + buffer_offset.wrapping_sub(line) % PAGE;
+            let on_pages = page.is_multiple_of(LINE) && room_at(page) >= ON_PAGES;
+            let offset = if on_pages { page } else { line };
+            let len = room_at(offset);
             if len == 0 || (len < left && used > 0 && len < slot_bytes / WORTH_SPLITTING) {
                 slots.push(first..pieces.len());
                 (first, used) = (pieces.len(), 0);
@@ -158,6 +178,32 @@ fn cut(transfers: &[Transfer<'_>], slot_bytes: usize) -> Result<(Vec<Scheduled>,
         slots.push(first..pieces.len());
     }
     Ok((pieces, slots))
+}
+
+/// The bytes of the largest equal parts of a buffer that fit into a slot wherever they lie on its first page, and that are
+/// made of sources that follow one another, as matrices of a stack are. Pieces are cut between them: what two pieces are made
+/// of would be held twice. None where pieces may be cut anywhere, or no such parts are found.
+fn made_apart(transfer: &Transfer<'_>, buffer_bytes: usize, slot_bytes: usize) -> Result<Option<usize>> {
+    let Transfer { plan, source: Source::Ranges { .. } } = transfer else { return Ok(None) };
+    let (align, most) = (plan.chunk_alignment().max(1), slot_bytes.saturating_sub(PAGE));
+    if buffer_bytes <= most || align > most {
+        return Ok(None);
+    }
+    let follow = |part: usize| -> Result<bool> {
+        let next = plan.source_window(part..(2 * part).min(buffer_bytes))?;
+        Ok(next.is_empty() || plan.source_window(0..part)?.end <= next.start)
+    };
+    if follow(most / align * align)? {
+        return Ok(None);
+    }
+    let least = buffer_bytes.div_ceil(most);
+    for count in least..least + MAX_CUTS {
+        let part = buffer_bytes / count;
+        if buffer_bytes.is_multiple_of(count) && part.is_multiple_of(align) && follow(part)? {
+            return Ok(Some(part));
+        }
+    }
+    Ok(None)
 }
 
 /// What the window of each piece of one transfer holds, in bytes of its source: from the first byte that it or a later
@@ -194,8 +240,10 @@ fn join(reads: &mut Vec<Read>, transfers: &[Transfer<'_>], transfer: usize, rang
         && last.range.start <= range.start
     {
         let end = last.range.end.max(range.end);
-        // Twice the window at least, so that what is copied from window to window is less than what is read.
-        let most = target.max(2 * (range.end - range.start));
+        // Twice the window at least where they overlap, so that what is copied from window to window is less than what is
+        // read.
+        let overlap = range.start < last.range.end;
+        let most = target.max((1 + u64::from(overlap)) * (range.end - range.start));
         let near = end - last.range.start <= most && range.start <= last.range.end + GAP;
         if near || end == last.range.end {
             last.range.end = end;

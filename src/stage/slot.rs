@@ -129,7 +129,8 @@ pub struct Piece {
     pub buffer: usize,
     /// Its first byte in that buffer.
     pub buffer_offset: usize,
-    /// Its first byte in the slot.
+    /// Its first byte in the slot. Pieces of 64 KiB and more lie on pages of 4096 bytes as in their buffer, so that whole
+    /// pages of them can be written past a page cache.
     pub offset: usize,
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 
 use tilewright::stage::{Consumer, Slot, Source, Transfer};
 use tilewright::{Error, Result};
@@ -53,6 +53,10 @@ pub(super) struct Files {
 /// Bytes that are hashed and written together; a second cache of 1 MiB keeps them from the one to the other.
 const PART: usize = 256 << 10;
 
+/// So many bytes are hashed by a thread of their own while they are written: the disk takes them from where they are, and
+/// has something to do all the time.
+const APART: usize = 1 << 20;
+
 /// The file that is being written.
 struct Current {
     output: Output,
@@ -63,12 +67,21 @@ struct Current {
 impl Current {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.at += bytes.len() as u64;
-        // A part that has just been hashed is still in a cache when the system copies it.
-        for part in bytes.chunks(PART) {
-            self.hasher.update(part);
-            self.output.write(part)?;
+        if bytes.len() < APART {
+            // A part that has just been hashed is still in a cache when the system copies it.
+            return bytes.chunks(PART).try_for_each(|part| {
+                self.hasher.update(part);
+                self.output.write(part)
+            });
         }
-        Ok(())
+        thread::scope(|scope| {
+            let hash = || {
+                self.hasher.update(bytes);
+            };
+            let other = thread::Builder::new().name("tilewright hash".into()).spawn_scoped(scope, hash);
+            other.map_err(no_thread)?;
+            self.output.write(bytes)
+        })
     }
 }
 
@@ -144,6 +157,10 @@ impl Consumer for Files {
     }
 }
 
+fn no_thread(error: std::io::Error) -> Error {
+    Error::value("threads", format!("one more ({error})"), "fewer")
+}
+
 /// A file with all of its bytes, and what will be said of it.
 struct Written {
     output: Output,
@@ -178,8 +195,8 @@ impl Store {
             }
             made
         };
-        let thread = std::thread::Builder::new().name("tilewright store".into()).spawn(all);
-        let thread = thread.map_err(|e| Error::value("threads", format!("one more ({e})"), "fewer"))?;
+        let thread = thread::Builder::new().name("tilewright store".into()).spawn(all);
+        let thread = thread.map_err(no_thread)?;
         Ok(Store { written: Some(written), failed, thread: Some(thread) })
     }
 

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tilewright::run::Pool;
-use tilewright::stage::{Background, Cancel, Heap, Settings, Stager, Transfer};
+use tilewright::stage::{Background, Cancel, Settings, Transfer};
 use tilewright::{Error, Result};
 
 use self::files::{Files, Work};
@@ -28,7 +28,7 @@ use crate::rules::Rules;
 
 pub(crate) use self::elements::Elements;
 pub use self::event::{Event, Listener};
-pub(crate) use self::ring::{Ring, SLOTS};
+pub(crate) use self::ring::Ring;
 
 /// How long to wait for a disk to take what one slot holds, or to store a file for good.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -225,7 +225,7 @@ impl<'a> Packing<'a> {
         let transfers: Vec<Transfer<'_>> = work.iter().map(Work::transfer).collect();
         for batch in self.ring.batches(&transfers)? {
             // A ring of its own, so that windows of one batch are gone when another's are made.
-            let mut stager = Stager::new(SLOTS, self.ring.slot_bytes, &mut Heap)?;
+            let mut stager = self.ring.stager()?;
             files.first = batch.start;
             let mut sink = Background::new(files)?;
             let settings = Settings {
