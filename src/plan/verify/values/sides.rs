@@ -96,10 +96,6 @@ impl<'a> Source<'a> {
         Source { layout, axes: Axis::all(layout) }
     }
 
-    pub(super) fn has_slots(&self) -> bool {
-        matches!(self.layout.format(), crate::dtype::Format::Block(_))
-    }
-
     /// The addresses of affine coordinates, one for each axis.
     pub(super) fn follow(&self, coordinates: &[Affine], counts: &[u64]) -> Result<Address, Break> {
         address(self.layout, &self.axes, coordinates, counts)
@@ -170,10 +166,6 @@ impl<'a> Destination<'a> {
         Destination { layout, axes: Axis::all(layout), inverses, bytes, slots }
     }
 
-    pub(super) fn has_slots(&self) -> bool {
-        matches!(self.layout.format(), crate::dtype::Format::Block(_))
-    }
-
     /// The index at an address, bytes and slot, and one step along each loop; none where no element lies there. Between
     /// these points it is a guess, which [`Destination::follow`] confirms.
     pub(super) fn index(&self, at: (i64, i64), counts: &[u64], steps: &[(i64, i64)]) -> Option<Index> {
@@ -218,7 +210,7 @@ impl<'a> Destination<'a> {
             slot -= value * digit.slot;
             put(counts, value);
         }
-        (rest == 0 && (slot == 0 || !self.has_slots())).then_some(())
+        (rest == 0 && slot == 0).then_some(())
     }
 
     /// The addresses of an index.
