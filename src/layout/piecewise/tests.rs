@@ -187,6 +187,28 @@ fn loops_whose_steps_chain_are_one() {
 }
 
 #[test]
+fn a_long_composition_takes_few_steps() {
+    // Outer loops and runs, then inner ones from a coordinate on: more iterations than an operation may take steps.
+    type Loops<'a> = &'a [(u64, [i64; 1])];
+    let cases: [(Loops<'_>, Loops<'_>, i64); 4] = [
+        // Two iterations in each period, and one.
+        (&[(1 << 40, [1000]), (32, [1])], &[(1 << 41, [16]), (2, [1])], 0),
+        (&[(1 << 20, [5000]), (1 << 10, [1])], &[(1 << 20, [1 << 10]), (3, [1])], 0),
+        // No common period: half of the iterations lie in one period of the outer loop.
+        (&[(4, [1 << 30]), ((1 << 21) + 1, [1])], &[(1 << 21, [2])], 0),
+        (&[(4, [1 << 30]), ((1 << 21) + 1, [1])], &[(1 << 21, [-2])], 1 << 22),
+    ];
+    for (outer, inner, at) in cases {
+        let (outer, inner) = (Piecewise::<1>::nest(outer), Piecewise::nest(inner));
+        let (start, map) = compose(&inner, at, &outer).unwrap();
+        assert!(map.runs() < 10, "{map:?}");
+        for u in (0..inner.len()).step_by(inner.len() as usize / 999) {
+            assert_eq!(add(start, map.eval(u)), outer.eval((at + inner.eval(u)[0]) as u64), "{u}");
+        }
+    }
+}
+
+#[test]
 fn a_long_axis_is_a_few_nodes() {
     // 128k rows on 8 cores, in tiles of two faces.
     let cells = Piecewise::<1>::nest(&[(8, [1 << 30]), (512, [1 << 20]), (2, [512]), (16, [16])]);
