@@ -307,7 +307,7 @@ impl Cover {
         while let Some(next) = waiting.pop_if(|r| r.first <= *at) {
             active.push(next);
         }
-        self.spend(active.len() + 1)?;
+        self.spend(active.len())?;
         let until = active.iter().map(|r| r.end).chain(waiting.last().map(|r| r.first)).min();
         let (whole, last) = (*bytes / *period, *bytes % *period);
         let until = until.unwrap_or(whole).min(if *at < whole { whole } else { *at + 1 });

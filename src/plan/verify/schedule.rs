@@ -346,6 +346,12 @@ mod tests {
             !run(&|s| (s.segment, s.blocks[1]) = (0, 16)) && !run(&|s| (s.segment, s.packed[0]) = (0, 129))
         );
         assert!(!of(&|s| s.segment = 0), "rows that do not follow one another");
+        let halves = |s: &mut Schedule| (s.segment, s.blocks, s.packed) = (0, vec![4, 16], vec![64, 4]);
+        assert!(!assembled(&plan, [0, 400, 0], [0, 64, 0], halves), "half of each row");
+        let units = nest(&[(32, [0, 400, 0], [1, 4, 0])], Leaf::Element, |s| {
+            (s.rows, s.assembled, s.segment, s.blocks) = (Some(0), true, 0, vec![32]);
+        });
+        assert!(!runs(&plan, &units), "a segment from unit to unit");
         // What overlaps is a line at the least, of one loop, and has room.
         let overlap = |overlap, packed| move |s: &mut Schedule| (s.overlap, s.packed[0]) = (overlap, packed);
         assert!(of(&overlap(16, 192)) && !of(&overlap(16, 191)) && !of(&overlap(15, 4096)));

@@ -275,18 +275,18 @@ mod tests {
 
     #[test]
     fn samples_are_the_ends_of_all_loops_and_some_inside() {
-        let samples: Vec<Moves> = moves(&[(5, 1), (7, 100), (1, 10_000)]).samples().collect();
+        let samples: Vec<Moves> =
+            moves(&[(1000, 1), (700, 1000), (1, 9), (3000, 1_000_000)]).samples().collect();
         assert!(samples.iter().all(|sample| sample.loops.is_empty()));
         let seen: Vec<i64> = samples.iter().map(|sample| sample.at[4]).collect();
-        assert!(
-            seen.iter().all(|at| (0..5).contains(&(at % 100)) && (0..7).contains(&(at / 100))),
-            "{seen:?}"
-        );
-        for end in [0, 4, 600, 604] {
+        let inside =
+            |at: &i64| (0..700).contains(&(at / 1000 % 1000)) && (0..3000).contains(&(at / 1_000_000));
+        assert!(seen.iter().all(inside), "{seen:?}");
+        for end in [0, 999, 699_000, 2_999_000_000, 2_999_699_999] {
             assert!(seen.contains(&end), "{end} of {seen:?}");
         }
         let different: std::collections::BTreeSet<_> = seen.iter().collect();
-        assert!(different.len() > 20, "{different:?} of 35");
+        assert!(different.len() > 60, "{different:?}");
     }
 
     #[test]
