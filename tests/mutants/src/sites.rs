@@ -58,6 +58,11 @@ struct Sites<'a> {
     placed: HashSet<usize>,
 }
 
+/// A place as cargo-mutants counts.
+fn place(at: LineColumn) -> (usize, usize) {
+    (at.line, at.column + 1)
+}
+
 fn bytes(part: &impl Spanned) -> Range<usize> {
     part.span().byte_range()
 }
@@ -74,7 +79,6 @@ fn binds(condition: &Expr) -> bool {
 impl<'a> Sites<'a> {
     /// The changes of a kind that stand exactly here.
     fn of(&self, genre: &str, begin: Span, end: Span) -> Vec<&'a Change> {
-        let place = |at: LineColumn| (at.line, at.column + 1);
         let found = self.by_span.get(&[place(begin.start()), place(end.end())]);
         found.into_iter().flatten().copied().filter(|change| change.genre == genre).collect()
     }
@@ -156,7 +160,11 @@ impl<'ast> Visit<'ast> for Sites<'_> {
 
     fn visit_expr_struct(&mut self, whole: &'ast ExprStruct) {
         for field in whole.rest.iter().flat_map(|_| &whole.fields) {
-            let changes = self.of("StructField", field.span(), field.span());
+            // Their spans end behind a comma.
+            let begin = place(field.span().start());
+            let here =
+                self.by_span.iter().filter(|(span, _)| span[0] == begin).flat_map(|(_, changes)| changes);
+            let changes: Vec<_> = here.copied().filter(|change| change.genre == "StructField").collect();
             let (rest, syn::Member::Named(name)) = (self.line(&whole.rest), &field.member) else { continue };
             if field.colon_token.is_none() && !changes.is_empty() {
                 self.insert(bytes(field).start, (true, isize::MIN), format!("{name}: "));
