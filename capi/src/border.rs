@@ -133,10 +133,11 @@ pub(crate) struct Extent<'a> {
 }
 
 impl<'a> Extent<'a> {
-    /// So many values from `at` on; none where so many cannot be, which is an error where they are used.
+    /// So many values from `at` on; none where so many cannot be, or no memory is, which is an error where they are used.
     pub(crate) fn new<T>(what: &'a str, at: *const T, len: usize) -> Extent<'a> {
         let at = at.addr();
-        let bytes = len.checked_mul(size_of::<T>()).filter(|&bytes| at.checked_add(bytes).is_some());
+        let bytes =
+            len.checked_mul(size_of::<T>()).filter(|&bytes| at > 0 && at.checked_add(bytes).is_some());
         Extent { what, at, bytes: bytes.unwrap_or(0) }
     }
 

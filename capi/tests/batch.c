@@ -72,6 +72,8 @@ int main(void) {
         {{small, right.source, BYTES - 1, right.destination, BYTES}, TW_LENGTH, 7},
         {{small, right.source, BYTES, right.destination, BYTES - 1}, TW_LENGTH, 7},
         {{small, NULL, BYTES, right.destination, BYTES}, TW_NULL, 7},
+        {{small, right.source, BYTES, NULL, BYTES}, TW_NULL, 7},
+        {{small, NULL, BYTES, NULL, BYTES}, TW_NULL, 7},
         {{NULL, right.source, BYTES, right.destination, BYTES}, TW_NULL, 7},
         {{small, right.source, BYTES, tiles + 6 * BYTES + 1, BYTES}, TW_OVERLAP, UINT64_MAX},
         {{small, tiles + 100 * BYTES - 1, BYTES, right.destination, BYTES}, TW_OVERLAP, UINT64_MAX},

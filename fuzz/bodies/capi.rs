@@ -453,9 +453,18 @@ unsafe extern "C" fn run_tasks(ctx: *mut c_void, tasks: u32, task: tw_task, arg:
     0
 }
 
+/// An executor, whose size and context are still to be set.
+fn workers(c: &mut Choices) -> (Workers, tw_executor) {
+    use How::{Backwards, Fails, InOrder, None as Nothing, Repeats, Skips, Threads};
+    let how = c.of(&[InOrder, Backwards, Threads, InOrder, Skips, Repeats, Fails, Nothing]);
+    let mut executor: tw_executor = zero();
+    executor.threads = c.of(&[0, 1, 2, 3, 8, u32::MAX]);
+    executor.run = Some(run_tasks);
+    (Workers { how, called: false }, executor)
+}
+
 /// All of a conversion at once, right or with one thing wrong.
 fn execute(c: &mut Choices, house: &House) {
-    use How::{Backwards, Fails, InOrder, None as Nothing, Repeats, Skips, Threads};
     let (at, which, mut wrong) = handle(c, &house.plans, |plan| plan.at);
     let plan = which.map(|i| &house.plans[i]);
     let (mut source_len, mut len) =
@@ -475,12 +484,9 @@ fn execute(c: &mut Choices, house: &House) {
     if plan.is_some_and(|p| (p.source.len(), p.info.destination_bytes as usize) == (source_len, len)) {
         wrong.retain(|&status| status != TW_LENGTH);
     }
-    let how = c.of(&[InOrder, Backwards, Threads, InOrder, Skips, Repeats, Fails, Nothing]);
-    let mut workers = Workers { how, called: false };
-    let mut executor: tw_executor = zero();
+    let (mut workers, mut executor) = workers(c);
     executor.struct_size = size::<tw_executor>(c, &mut wrong);
-    (executor.threads, executor.ctx) = (c.of(&[0, 1, 2, 3, 8, u32::MAX]), (&raw mut workers).cast());
-    executor.run = Some(run_tasks);
+    executor.ctx = (&raw mut workers).cast();
     if c.rarely() {
         executor.run = None;
         wrong.push(TW_NULL);
@@ -494,13 +500,100 @@ fn execute(c: &mut Choices, house: &House) {
     // SAFETY: pointers are as the header asks; `from` is `to` only where that is refused.
     let run = |m| unsafe { tw_plan_execute(at, from, source_len, to, len, executor, m) };
     let (status, _) = call(c, wrong, &content, run);
-    let faulty = workers.called && how >= Skips;
+    let faulty = workers.called && workers.how >= How::Skips;
     assert!(faulty == (status == TW_EXECUTOR), "status {status}, executor at fault: {faulty}");
     match (status, plan) {
         (TW_OK, Some(plan)) => assert!(room.written() == plan.bytes.as_ref().unwrap(), "other bytes"),
         (TW_OUT_OF_RANGE, Some(plan)) => assert!(plan.bytes.is_none()),
         (TW_EXECUTOR, _) => drop(room.written()),
         _ => assert!(room.untouched(), "a call with wrong arguments has written"),
+    }
+}
+
+/// Some conversions in one call, of which one may be wrong. The plans may be the same, the memory they write is not.
+fn batch(c: &mut Choices, house: &House) {
+    // What is wrong with the call, and with each conversion; those are looked at in order.
+    let (mut wrong, mut faults, mut plans) = (vec![], vec![], vec![]);
+    let (mut rooms, mut conversions) = (Vec::<Room>::new(), Vec::<tw_conversion>::new());
+    for _ in 0..c.of(&[2, 0, 1, 3, 5]) {
+        let (at, which, mut fault) = handle(c, &house.plans, |plan| plan.at);
+        let plan = which.map(|i| &house.plans[i]);
+        let (needed, len) = plan.map_or((8, 8), |p| (p.source.len(), p.info.destination_bytes as usize));
+        rooms.push(Room::new(len));
+        let mut conversion = tw_conversion {
+            plan: at,
+            source: plan.map_or(NO_HANDLE.as_ptr().cast(), |p| p.source.as_ptr()).cast(),
+            source_length: needed,
+            destination: rooms.last_mut().unwrap().at().cast(),
+            destination_length: len,
+        };
+        let before = conversions.last().filter(|c| c.destination_length > 0 && !c.destination.is_null());
+        match (c.below(64), before) {
+            (58, _) if needed > 0 => (conversion.source, fault) = (null(), [fault, vec![TW_NULL]].concat()),
+            (59, _) if len > 0 => {
+                (conversion.destination, fault) = (null_mut(), [fault, vec![TW_NULL]].concat());
+            }
+            (60, _) => {
+                conversion.source_length += 1;
+                fault.push(TW_LENGTH);
+            }
+            (61, _) if len > 0 => {
+                conversion.destination_length -= 1;
+                fault.push(TW_LENGTH);
+            }
+            (62, _) if needed > 0 && len > 0 => {
+                conversion.source = conversion.destination;
+                wrong.push(TW_OVERLAP);
+            }
+            (63, Some(before)) if len > 0 => {
+                conversion.destination = before.destination;
+                wrong.push(TW_OVERLAP);
+            }
+            _ => {}
+        }
+        conversions.push(conversion);
+        plans.push(plan);
+        faults.push(fault);
+    }
+    let mut failed = u64::MAX;
+    let to = match c.below(32) {
+        29 => null_mut(),
+        30 => odd(&raw const failed),
+        31 if !conversions.is_empty() => conversions.as_mut_ptr().cast(),
+        _ => &raw mut failed,
+    };
+    let list = if c.rarely() && !conversions.is_empty() { null() } else { conversions.as_ptr() };
+    wrong.extend(list.is_null().then_some(TW_NULL).filter(|_| !conversions.is_empty()));
+    wrong.extend((to == odd(&raw const failed)).then_some(TW_MISALIGNED));
+    wrong.extend((to.cast_const().cast() == conversions.as_ptr()).then_some(TW_OVERLAP));
+    let of_the_call = !wrong.is_empty();
+    let first_fault = faults.iter().position(|fault| !fault.is_empty());
+    wrong.extend(first_fault.iter().flat_map(|&i| &faults[i]));
+    let (mut workers, mut executor) = workers(c);
+    executor.ctx = (&raw mut workers).cast();
+    executor.struct_size = size::<tw_executor>(c, &mut wrong);
+    let whole = executor.struct_size as usize == size_of::<tw_executor>();
+    let executor = if whole && c.below(3) == 0 { null() } else { &raw const executor };
+    let count = conversions.len();
+    // SAFETY: pointers are as the header asks; what overlaps is refused.
+    let run = |m| unsafe { tw_execute_batch(list, count, executor, to, m) };
+    let (status, reached) = call(c, wrong, &[TW_OUT_OF_RANGE, TW_EXECUTOR], run);
+    let faulty = workers.called && workers.how >= How::Skips;
+    assert!(faulty == (status == TW_EXECUTOR), "status {status}, executor at fault: {faulty}");
+    let blamed = match status {
+        TW_OK | TW_EXECUTOR => None,
+        TW_OUT_OF_RANGE => plans.iter().position(|plan| plan.is_some_and(|plan| plan.bytes.is_none())),
+        _ => first_fault.filter(|_| !of_the_call),
+    };
+    let named = blamed.filter(|_| to == &raw mut failed).map_or(u64::MAX, |item| item as u64);
+    // Of a message that cannot be used no conversion is to blame.
+    assert!(failed == named || !reached && failed == u64::MAX, "{failed}, needed {named}: status {status}");
+    for (plan, room) in plans.iter().zip(&rooms) {
+        match (status, plan.map(|plan| &plan.bytes)) {
+            (TW_OK | TW_OUT_OF_RANGE, Some(Some(bytes))) => assert!(room.written() == bytes, "other bytes"),
+            (TW_OUT_OF_RANGE | TW_EXECUTOR, _) => drop(room.written()),
+            _ => assert!(room.untouched(), "a call with wrong arguments has written"),
+        }
     }
 }
 
@@ -886,7 +979,8 @@ pub(crate) fn run(data: &[u8]) {
             // Without a plan there is not much else to do.
             n if house.plans.is_empty() && n < 14 => compile(c, &mut house),
             0..=3 => compile(c, &mut house),
-            4 | 5 => execute(c, &house),
+            4 => execute(c, &house),
+            5 => batch(c, &house),
             6 => chunks(c, &house),
             7 => locate(c, &house),
             8 => explain(c, &house),

@@ -66,9 +66,7 @@ impl Axis {
     /// # Errors
     /// [`crate::Error::Collision`] of two coordinates if they share a cell; where the cells break into too many runs.
     pub(crate) fn gaps(&self) -> Result<Vec<Region<1>>> {
-        if let Piecewise::Run { len, step: [step] } = self.places
-            && (step == 1 || len == 1)
-        {
+        if let Piecewise::Run { len, step: [1] } = self.places {
             // One run of cells leaves what is in front of it and what is behind.
             let (end, extent) = (self.first + len as i64, self.extent() as i64);
             let run = |from: i64, to: i64| Region { at: [from], loops: vec![((to - from) as u64, [1])] };

@@ -52,19 +52,18 @@ fn too_complex() -> Error {
 
 /// An error if two loops of a region meet: if some iterations of one lead as far as some of the other.
 fn apart(region: &Region<2>) -> Result<()> {
-    let loops: Vec<_> = region.loops.iter().filter(|l| l.0 > 1).collect();
-    for (i, (n, [s, u])) in loops.iter().enumerate() {
+    for (i, (n, [s, u])) in region.loops.iter().enumerate() {
         if *s == 0 {
             return Err(collision(region.at[1], region.at[1] + u));
         }
-        for (m, [t, v]) in &loops[..i] {
+        for (m, [t, v]) in &region.loops[..i] {
             let g = gcd(s.unsigned_abs(), t.unsigned_abs());
             // `a` iterations of one lead as far as `b` of the other, or as far back.
             let (a, b) = (t.unsigned_abs() / g, s.unsigned_abs() / g);
             if a < *n && b < *m {
                 let (a, b) = (a as i64 * u, b as i64 * v);
                 let at = region.at[1];
-                return Err(match (*s > 0) == (*t > 0) {
+                return Err(match s.signum() == t.signum() {
                     true => collision(at + a, at + b),
                     false => collision(at, at + a + b),
                 });
@@ -77,7 +76,7 @@ fn apart(region: &Region<2>) -> Result<()> {
 /// The same set with upward steps, the greatest outermost.
 fn upward(mut region: Region<2>) -> Region<2> {
     for (n, step) in &mut region.loops {
-        if step[0] < 0 {
+        if step[0].is_negative() {
             region.at = add(region.at, scale(*step, *n as i64 - 1));
             *step = scale(*step, -1);
         }
@@ -245,6 +244,7 @@ mod tests {
                 .collect();
             let mut all = points(&used);
             let free = gaps(regions, *extent).unwrap();
+            assert!(free.iter().flat_map(|r| &r.loops).all(|&(n, _)| n > 0), "{free:?}");
             assert_eq!(points(&complement(&free, *extent).unwrap()), all);
             all.extend(points(&free));
             all.sort_unstable();
@@ -253,14 +253,31 @@ mod tests {
     }
 
     #[test]
+    fn work_is_bounded_where_it_should_be() {
+        let mut free = Free { regions: Vec::new(), work: 16 * MAX_REGIONS - 2 };
+        assert!(free.spend(2).is_ok() && free.spend(1).is_err());
+        // Cells with another one between the first two are taken apart.
+        let cells = |n| gaps(vec![region((0, &[(n, 4)]), 0), region((2, &[]), 0)], 1 << 40);
+        let most = MAX_REGIONS as u64;
+        assert!(cells(most).is_ok() && matches!(cells(most + 1), Err(Error::TooComplex { .. })));
+        // Iterations that interleave are not even begun.
+        let interleaved = gaps(vec![region((0, &[(1 << 40, 5), (3, 4)]), 0)], 1 << 50);
+        assert!(matches!(interleaved, Err(Error::TooComplex { .. })), "{interleaved:?}");
+        // Loops that leave nothing free are none of these.
+        let loops = vec![(1 << 40, [8, 8]), (4, [2, 2]), (2, [1, 1])];
+        assert_eq!(gaps(vec![Region { at: [0, 0], loops }], 1 << 43).unwrap(), []);
+    }
+
+    #[test]
     fn two_on_one_cell_are_named() {
-        let sets: [&[(u64, i64)]; 7] = [
+        let sets: [&[(u64, i64)]; 8] = [
             &[(3, 4), (8, 1)],
             &[(2, 0)],
             &[(3, 2), (2, 4)],
             &[(8, 1), (4, 0)],
             &[(8, 1), (4, -1)],
             &[(1 << 40, 1), (2, 70_000)],
+            &[(1 << 30, 6), (1 << 30, 10)],
             &[(6, 6), (5, 10), (2, 15)],
         ];
         for loops in sets {

@@ -155,6 +155,6 @@ fn advance<const K: usize>(inner: &Iterations, first: (i64, i64), outer: &Piecew
     if first.1 >= end {
         return Advance::Until(1);
     }
-    let left = if inner.step > 0 { end - 1 - first.1 } else { first.0 - begin };
+    let left = if inner.step.is_positive() { end - 1 - first.1 } else { first.0 - begin };
     Advance::Until((left / inner.step.abs() + 1).min(inner.n as i64) as u64)
 }

@@ -202,7 +202,6 @@ impl<const K: usize> Piecewise<K> {
             return;
         }
         match self {
-            _ if lo == 0 && hi == self.len() => out.push(at, self.clone()),
             Piecewise::Run { step, .. } => {
                 out.push(add(at, scale(*step, lo as i64)), Piecewise::run(hi - lo, *step))
             }
@@ -280,10 +279,17 @@ impl<const K: usize> Piecewise<K> {
     /// # Errors
     /// Where too few of them repeat: they form more than [`MAX_REGIONS`] runs, and half as many after folding.
     pub(crate) fn through(addresses: impl IntoIterator<Item = Step<K>>) -> Result<(Step<K>, Piecewise<K>)> {
+        Piecewise::through_within(MAX_REGIONS, addresses)
+    }
+
+    fn through_within(
+        cap: usize,
+        addresses: impl IntoIterator<Item = Step<K>>,
+    ) -> Result<(Step<K>, Piecewise<K>)> {
         let mut out = Builder::default();
         for at in addresses {
             out.push(at, Piecewise::ONE);
-            if out.len() > MAX_REGIONS && out.fold() > MAX_REGIONS / 2 {
+            if out.len() > cap && out.fold() > cap / 2 {
                 return Err(too_complex());
             }
         }
@@ -361,10 +367,10 @@ impl<'a, const K: usize> View<'a, K> {
         }
     }
 
-    /// How many coordinates there are up to the next iteration of a loop or part of a sequence.
+    /// How many coordinates there are up to the next iteration of a loop, element of a run or part of a sequence.
     fn ahead(&self) -> u64 {
         match self.map {
-            Piecewise::Run { len, .. } => len - self.from,
+            Piecewise::Run { .. } => 1,
             Piecewise::Loop { period, .. } => period - self.from % period,
             Piecewise::Seq(parts) => {
                 let part = &parts[part_of(parts, self.from)];

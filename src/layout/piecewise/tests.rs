@@ -87,6 +87,128 @@ fn compose_is_one_after_the_other() {
 }
 
 #[test]
+fn steps_are_counted_up_to_the_cap() {
+    let mut budget = Budget { spent: MAX_REGIONS - 1 };
+    assert!(budget.spend().is_ok());
+    assert!(matches!(budget.spend(), Err(Error::TooComplex { cap: MAX_REGIONS, .. })));
+}
+
+#[test]
+fn maps_have_as_many_regions_as_the_cap() {
+    let squares = |n: usize| (0..n as i64).map(|i| [i * i]);
+    let part = |(i, at)| Part { begin: i as u64, at, map: Piecewise::ONE };
+    let table = |n| Piecewise::<1>::Seq(squares(n).enumerate().map(part).collect());
+    let pair = Piecewise::<1>::run(2, [1 << 40]);
+    let (most, more) = (table(MAX_REGIONS), table(MAX_REGIONS + 1));
+    assert_eq!(most.regions([0]).unwrap().len(), MAX_REGIONS);
+    assert_eq!(pair.product(&most).unwrap().len(), 2 * MAX_REGIONS as u64);
+    for error in [more.regions([0]).err(), pair.product(&more).err()] {
+        assert!(matches!(error, Some(Error::TooComplex { cap: MAX_REGIONS, .. })), "{error:?}");
+    }
+    // Two addresses of any distance are a run.
+    let through = |addresses: &mut dyn Iterator<Item = [i64; 1]>| Piecewise::through_within(16, addresses);
+    assert!(through(&mut squares(32)).is_ok() && through(&mut squares(33)).is_err());
+    // Where the cap is passed, some runs and then pairs of runs: five pairs are one part, and what is begun another two.
+    let pairs = |runs: usize| {
+        let pairs = (0..100).flat_map(|k| [0, 1, 5, 8].map(|at| [1_000_000 + 100 * k + at]));
+        squares(2 * runs).chain(pairs)
+    };
+    assert!(through(&mut pairs(5)).is_ok() && through(&mut pairs(7)).is_err());
+    let (at, map) = through(&mut pairs(5)).unwrap();
+    assert_eq!(values(at, &map), pairs(5).collect::<Vec<_>>());
+}
+
+/// Runs of so many elements, two apart, each so far from the one before: how many are left.
+fn folded(parts: &[(i64, u64)]) -> usize {
+    let (mut builder, mut at, mut all) = (Builder::default(), 0, Vec::new());
+    for &(by, len) in parts {
+        at += by;
+        builder.push([at], Piecewise::run(len, [2]));
+        all.extend((0..len as i64).map(|k| [at + 2 * k]));
+    }
+    let (start, map) = builder.finish();
+    assert_eq!(values(start, &map), all);
+    map.runs()
+}
+
+#[test]
+fn parts_that_go_on_are_one() {
+    let put = |parts: [(i64, &Piecewise<1>); 2]| {
+        Piecewise::sequence(parts.map(|(at, part)| ([at], part.clone()))).1
+    };
+    let (one, run) = (&Piecewise::ONE, Piecewise::<1>::run);
+    let apart = |first: &Piecewise<1>, by: i64, second: &Piecewise<1>| {
+        let part = |begin, at, map: &Piecewise<1>| Part { begin, at: [at], map: map.clone() };
+        Piecewise::Seq(vec![part(0, 0, first), part(first.len(), by, second)])
+    };
+    assert_eq!(put([(3, one), (10, one)]), run(2, [7]));
+    assert_eq!(put([(0, one), (7, &run(3, [7]))]), run(4, [7]));
+    assert_eq!(put([(0, one), (7, &run(3, [5]))]), apart(one, 7, &run(3, [5])));
+    let three = run(3, [2]);
+    assert_eq!(put([(0, &three), (6, &run(4, [2]))]), run(7, [2]));
+    assert_eq!(put([(0, &three), (6, one)]), run(4, [2]));
+    assert_eq!(put([(0, &three), (6, &run(2, [5]))]), apart(&three, 6, &run(2, [5])));
+    assert_eq!(put([(0, &three), (7, one)]), apart(&three, 7, one));
+    assert_eq!(put([(0, &three), (7, &three)]), three.clone().repeat(2, [7]));
+    // Loops, of which one goes on with the other, with one iteration more, or after one.
+    let times = |n| three.clone().repeat(n, [50]);
+    assert_eq!(put([(0, &times(2)), (100, &times(3))]), times(5));
+    assert_eq!(put([(0, &times(2)), (100, &three)]), times(3));
+    assert_eq!(put([(0, &three), (50, &times(2))]), times(3));
+    let others = [run(4, [2]).repeat(3, [50]), three.clone().repeat(3, [40])];
+    for (by, next) in [(101, &times(3)), (100, &others[0]), (100, &others[1]), (101, &three), (100, one)] {
+        assert_eq!(put([(0, &times(2)), (by, next)]), apart(&times(2), by, next));
+    }
+    assert_eq!(put([(0, &three), (51, &times(2))]), apart(&three, 51, &times(2)));
+    assert_eq!(put([(0, one), (50, &times(2))]), apart(one, 50, &times(2)));
+}
+
+#[test]
+fn what_comes_again_is_a_loop() {
+    for n in 2..6 {
+        assert_eq!(folded(&[(60, 3), (40, 2)].repeat(n)), 2, "{n} times");
+    }
+    // The pattern begins at the second run, though the first one lies as if it began there.
+    let behind = [vec![(0, 5)], [(60, 3), (40, 2)].repeat(4)].concat();
+    assert_eq!(folded(&behind), 3);
+    // What comes again twice in a pattern is none where the pattern is.
+    let twice = [(90, 2), (20, 3), (30, 4), (40, 5)].repeat(2);
+    assert_eq!(folded(&[twice, vec![(90, 9)]].concat().repeat(5)), 5);
+    assert_eq!(folded(&[(60, 3), (40, 2), (60, 3)]), 3);
+}
+
+#[test]
+fn loops_whose_steps_chain_are_one() {
+    assert_eq!(
+        Piecewise::<1>::nest(&[(4, [12]), (3, [4]), (2, [1])]),
+        Piecewise::nest(&[(12, [4]), (2, [1])])
+    );
+    assert_eq!(Piecewise::<1>::nest(&[(4, [8]), (8, [1])]), Piecewise::run(32, [1]));
+}
+
+#[test]
+fn a_long_composition_takes_few_steps() {
+    // Outer loops and runs, then inner ones from a coordinate on: more iterations than an operation may take steps.
+    type Loops<'a> = &'a [(u64, [i64; 1])];
+    let cases: [(Loops<'_>, Loops<'_>, i64); 4] = [
+        // Two iterations in each period, and one.
+        (&[(1 << 40, [1000]), (32, [1])], &[(1 << 41, [16]), (2, [1])], 0),
+        (&[(1 << 20, [5000]), (1 << 10, [1])], &[(1 << 20, [1 << 10]), (3, [1])], 0),
+        // No common period: half of the iterations lie in one period of the outer loop.
+        (&[(4, [1 << 30]), ((1 << 21) + 1, [1])], &[(1 << 21, [2])], 0),
+        (&[(4, [1 << 30]), ((1 << 21) + 1, [1])], &[(1 << 21, [-2])], 1 << 22),
+    ];
+    for (outer, inner, at) in cases {
+        let (outer, inner) = (Piecewise::<1>::nest(outer), Piecewise::nest(inner));
+        let (start, map) = compose(&inner, at, &outer).unwrap();
+        assert!(map.runs() < 10, "{map:?}");
+        for u in (0..inner.len()).step_by(inner.len() as usize / 999) {
+            assert_eq!(add(start, map.eval(u)), outer.eval((at + inner.eval(u)[0]) as u64), "{u}");
+        }
+    }
+}
+
+#[test]
 fn a_long_axis_is_a_few_nodes() {
     // 128k rows on 8 cores, in tiles of two faces.
     let cells = Piecewise::<1>::nest(&[(8, [1 << 30]), (512, [1 << 20]), (2, [512]), (16, [16])]);

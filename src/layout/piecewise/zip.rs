@@ -49,7 +49,7 @@ fn zip_into<const K: usize, const L: usize, const KL: usize>(
             return Ok(());
         }
         let mut chunk = coarse(&a, &b).min(len);
-        if let Some(common) = Common::of(&a, &b, len) {
+        if let Some(common) = Common::of(&a, &b) {
             // Up to where the coarser side begins an iteration, so that iterations of the result are not cut twice.
             let head = chunk % common.coarse;
             let n = (len - head) / common.period;
@@ -100,11 +100,11 @@ struct Common<const K: usize, const L: usize> {
 }
 
 impl<const K: usize, const L: usize> Common<K, L> {
-    /// None where less than two common periods fit into `len`.
-    fn of(a: &View<K>, b: &View<L>, len: u64) -> Option<Self> {
+    /// None where one of them is a sequence, or no map is as long as their common period.
+    fn of(a: &View<K>, b: &View<L>) -> Option<Self> {
         let ((p, s), (q, t)) = (a.period()?, b.period()?);
         let period = (p / gcd(p, q)).checked_mul(q)?;
         let steps = (scale(s, (period / p) as i64), scale(t, (period / q) as i64));
-        (period <= len / 2).then_some(Common { period, coarse: p.max(q), steps })
+        Some(Common { period, coarse: p.max(q), steps })
     }
 }

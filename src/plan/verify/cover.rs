@@ -221,12 +221,8 @@ impl Cover {
     fn repeat(&self, runs: Runs, period: i64, out: &mut Vec<Repeated>, rest: &mut Vec<Runs>) {
         let first = runs.at / period;
         let one = Runs { at: runs.at % period, ..runs };
-        let level = self.outer(&runs).filter(|_| self.end(&one) > period);
-        match level {
+        match self.outer(&runs) {
             _ if self.end(&one) <= period => out.push(Repeated { first, end: first + 1, runs: one }),
-            Some(Level { step, .. }) if step == period => {
-                self.in_each(self.part(&one, 0, 1), first, runs.n, period, out);
-            }
             Some(Level { step, .. }) if period % step == 0 && runs.n >= period / step => {
                 let per = period / step;
                 self.in_each(self.part(&one, 0, per), first, runs.n / per, period, out);
@@ -311,7 +307,7 @@ impl Cover {
         while let Some(next) = waiting.pop_if(|r| r.first <= *at) {
             active.push(next);
         }
-        self.spend(active.len() + 1)?;
+        self.spend(active.len())?;
         let until = active.iter().map(|r| r.end).chain(waiting.last().map(|r| r.first)).min();
         let (whole, last) = (*bytes / *period, *bytes % *period);
         let until = until.unwrap_or(whole).min(if *at < whole { whole } else { *at + 1 });
@@ -427,20 +423,43 @@ mod tests {
     type Case<'a> = (i64, i64, &'a [(i64, i64)]);
     type Owned = (i64, i64, Vec<(i64, i64)>);
 
+    fn put(cover: &mut Cover, (at, bytes, loops): Case<'_>) -> Runs {
+        let first = cover.loops.len();
+        let mut body = bytes;
+        for &(n, step) in loops.iter().rev() {
+            cover.loops.push(Level { n, step, body });
+            body += (n - 1) * step;
+        }
+        cover.loops[first..].reverse();
+        cover.runs(at, bytes, first, cover.loops.len())
+    }
+
     fn prove(cases: &[Case<'_>], total: i64, limit: usize) -> Result<usize> {
         let mut cover = Cover { loops: Vec::new(), work: 0, limit };
-        let mut runs = Vec::new();
-        for &(at, bytes, loops) in cases {
-            let first = cover.loops.len();
-            let mut body = bytes;
-            for &(n, step) in loops.iter().rev() {
-                cover.loops.push(Level { n, step, body });
-                body += (n - 1) * step;
-            }
-            cover.loops[first..].reverse();
-            runs.push(cover.runs(at, bytes, first, cover.loops.len()));
-        }
+        let runs = cases.iter().map(|&case| put(&mut cover, case)).collect();
         cover.prove(runs, total).map(|()| cover.work)
+    }
+
+    /// The bytes of runs, `by` further on; fails where there are none.
+    fn bytes(cover: &Cover, runs: &Runs, by: i64) -> Vec<i64> {
+        let mut starts = vec![runs.at + by];
+        for (i, &Level { n, step, .. }) in cover.loops[runs.first..runs.end].iter().enumerate() {
+            let n = if i == 0 { runs.n } else { n };
+            starts = starts.iter().flat_map(|&start| (0..n).map(move |k| start + k * step)).collect();
+        }
+        let all: Vec<i64> = starts.iter().flat_map(|&start| start..start + runs.bytes).collect();
+        assert!(!all.is_empty(), "{runs:?} are no bytes");
+        all
+    }
+
+    /// Loops around a run, each of so many iterations with so many bytes between them, innermost first.
+    fn spaced(bytes: i64, gaps: &[(i64, i64)]) -> Vec<(i64, i64)> {
+        let (mut body, mut nested) = (bytes, Vec::new());
+        for &(n, gap) in gaps {
+            nested.insert(0, (n, body + gap));
+            body += (n - 1) * (body + gap);
+        }
+        nested
     }
 
     #[test]
@@ -493,6 +512,59 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_cut_parts_runs_into_few(
+            at in 0..30_i64,
+            bytes in 1..6_i64,
+            gaps in prop::collection::vec((2..6_i64, 0..8_i64), 0..4),
+            cut in 0..400_i64,
+        ) {
+            let mut cover = Cover { loops: Vec::new(), work: 0, limit: 0 };
+            let runs = put(&mut cover, (at, bytes, &spaced(bytes, &gaps)));
+            let (mut below, mut above) = (Vec::new(), Vec::new());
+            cover.split(runs, cut, &mut below, &mut above);
+            prop_assert!(below.len().max(above.len()) <= gaps.len() + 1, "{:?} {:?}", below, above);
+            let of = |parts: &[Runs]| parts.iter().flat_map(|part| self::bytes(&cover, part, 0)).collect::<Vec<_>>();
+            let (below, above) = (of(&below), of(&above));
+            prop_assert!(below.iter().all(|&b| b < cut) && above.iter().all(|&b| b >= cut));
+            let mut together = [below, above].concat();
+            together.sort_unstable();
+            prop_assert_eq!(together, self::bytes(&cover, &runs, 0));
+        }
+
+        #[test]
+        fn runs_are_the_same_bytes_in_periods(
+            at in 0..200_i64,
+            bytes in 1..40_i64,
+            gaps in prop::collection::vec((2..9_i64, 0..8_i64), 0..3),
+            (times, more) in (1..5_i64, prop_oneof![Just(0), 0..12_i64]),
+        ) {
+            let mut cover = Cover { loops: Vec::new(), work: 0, limit: 0 };
+            let loops = spaced(bytes, &gaps);
+            let runs = put(&mut cover, (at, bytes, &loops));
+            let period = loops.first().map_or(7, |&(_, step)| step) * times + more;
+            let (mut out, mut rest) = (Vec::new(), Vec::new());
+            cover.repeat(runs, period, &mut out, &mut rest);
+            let all = self::bytes(&cover, &runs, 0);
+            let left: Vec<i64> = rest.iter().flat_map(|part| self::bytes(&cover, part, 0)).collect();
+            prop_assert!(left.len() < all.len(), "nothing was taken");
+            // Of iterations that are whole periods together, only those beyond the last period are left.
+            if let Some(&(n, step)) = loops.first() && period % step == 0 && n * step >= period {
+                let ends = at % period + all[all.len() - 1] + 1 - all[0];
+                let beyond = if ends <= period { 0 } else { n % (period / step) };
+                prop_assert_eq!(left.len() as i64, beyond * all.len() as i64 / n);
+            }
+            let mut together = left;
+            for Repeated { first, end, runs } in out {
+                prop_assert!(first < end, "{:?} in no period", runs);
+                let inside = self::bytes(&cover, &runs, 0);
+                prop_assert!(inside.iter().all(|b| (0..period).contains(b)), "{:?} of {}", runs, period);
+                together.extend((first..end).flat_map(|k| self::bytes(&cover, &runs, k * period)));
+            }
+            together.sort_unstable();
+            prop_assert_eq!(together, all);
+        }
+
         /// The runs of a few loops, and what they leave free as runs of its own: accepted; with one byte moved: refused.
         #[test]
         fn as_a_table_of_bytes_says(
@@ -503,12 +575,7 @@ mod tests {
             let mut written = vec![0_u8; total];
             let mut kept: Vec<Owned> = Vec::new();
             for (at, bytes, loops) in nests {
-                let mut body = bytes;
-                let mut nested: Vec<(i64, i64)> = Vec::new();
-                for (n, gap) in loops {
-                    nested.insert(0, (n, body + gap));
-                    body += (n - 1) * (body + gap);
-                }
+                let nested = spaced(bytes, &loops);
                 let starts = nested.iter().fold(vec![at], |starts, &(n, step)| {
                     starts.iter().flat_map(|&s| (0..n).map(move |k| s + k * step)).collect()
                 });

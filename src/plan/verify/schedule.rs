@@ -36,10 +36,9 @@ pub(super) fn runs_every_iteration(nest: &ScheduledNest, conversion: Conversion<
     }
 }
 
-/// Whether each loop is named once.
+/// Whether each loop is named once: there are as many names as loops.
 fn is_permutation(order: &[usize]) -> bool {
-    let seen = order.iter().fold(0_u64, |seen, &i| seen | 1_u64.checked_shl(i as u32).unwrap_or(0));
-    seen.count_ones() as usize == order.len() && order.iter().all(|&i| i < order.len())
+    (0..order.len()).all(|i| order.contains(&i))
 }
 
 /// Whether rows, columns and tiles are different loops of the nest.
@@ -151,4 +150,238 @@ fn lie_apart(mut steps: Vec<(u64, i64)>, mut extent: i64) -> bool {
         segments = segments.saturating_mul(n);
     }
     extent <= MAX_BLOCK as i64 && segments <= MAX_SEGMENTS as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Plan;
+    use crate::plan::ir::{Gather, InPlace};
+    use crate::{Descriptor, Options, Request};
+
+    const TILES: &str = "ttnn(dtype=bfloat8_b, layout=TILE, tile=(2, 16))";
+    const ROWS: &str = "memref<2x16xf32>";
+
+    fn plan(from: &str, to: &str) -> Plan {
+        let tensor = [from, to].map(|text| text.parse::<Descriptor>().unwrap().tensor());
+        let dtype = tensor.into_iter().flatten().next().unwrap().dtype;
+        let request = Request::new(&[2, 16], dtype, from, to);
+        request.with_options(Options::default().with_saturate(true)).compile().unwrap()
+    }
+
+    /// Elements that are copied.
+    fn copied() -> Plan {
+        plan(ROWS, "memref<2x16xf32, strided<[1, 2]>>")
+    }
+
+    fn conversion(plan: &Plan) -> Conversion<'_> {
+        let Plan { src, dst, op, streams, tuning, .. } = plan;
+        Conversion { src, dst, op: *op, streams: *streams, tuning }
+    }
+
+    /// Loops, each of so many iterations and two steps of unit, bytes and slot, with a schedule that is changed.
+    fn nest(
+        loops: &[(u64, [i64; 3], [i64; 3])],
+        leaf: Leaf,
+        change: impl FnOnce(&mut Schedule),
+    ) -> ScheduledNest {
+        let step = |from: [i64; 3], to: [i64; 3]| [from[0], from[1], from[2], to[0], to[1], to[2]];
+        let loops: Vec<Loop> = loops.iter().map(|&(n, from, to)| Loop { n, step: step(from, to) }).collect();
+        let mut schedule = Schedule::new(&loops);
+        change(&mut schedule);
+        ScheduledNest { at: [0; 6], loops, leaf, schedule }
+    }
+
+    fn runs(plan: &Plan, nest: &ScheduledNest) -> bool {
+        runs_every_iteration(nest, conversion(plan)).is_ok()
+    }
+
+    #[test]
+    fn loops_are_named_once_and_blocks_fit() {
+        let plan = copied();
+        let of = |change: &dyn Fn(&mut Schedule)| {
+            runs(&plan, &nest(&[(3, [0; 3], [0, 64, 0]), (2, [0; 3], [0, 4, 0])], Leaf::Fill, change))
+        };
+        assert!(of(&|_| {}));
+        assert!(of(&|s| s.order = vec![1, 0]) && of(&|s| s.within = vec![1, 0]));
+        for wrong in [vec![0, 0], vec![1, 1], vec![0, 2], vec![0], vec![0, 1, 1]] {
+            assert!(!of(&|s| s.order = wrong.clone()) && !of(&|s| s.within = wrong.clone()), "{wrong:?}");
+        }
+        assert!(of(&|s| s.segment = 2) && !of(&|s| s.segment = 3));
+        assert!(!of(&|s| s.packed = vec![4]) && !of(&|s| s.blocks = vec![1]));
+        assert!(of(&|s| (s.rows, s.blocks) = (Some(0), vec![3, 1])));
+        for wrong in [vec![0, 1], vec![4, 1]] {
+            assert!(!of(&|s| (s.rows, s.blocks) = (Some(0), wrong.clone())), "{wrong:?}");
+        }
+        assert!(of(&|s| (s.rows, s.cols, s.tiles) = (Some(0), Some(1), None)) && !of(&|s| s.rows = Some(2)));
+        for (rows, cols, tiles) in [(0, 0, 1), (0, 1, 0), (1, 0, 0)] {
+            assert!(!of(&|s| (s.rows, s.cols, s.tiles) = (Some(rows), Some(cols), Some(tiles))));
+        }
+    }
+
+    #[test]
+    fn a_fill_takes_a_run_and_rows_of_it() {
+        let plan = copied();
+        let of = |rows, cols, blocks: [u64; 2]| {
+            runs(
+                &plan,
+                &nest(&[(3, [0; 3], [0, 64, 0]), (16, [0; 3], [0, 4, 0])], Leaf::Fill, |s| {
+                    (s.rows, s.cols, s.blocks) = (rows, cols, blocks.to_vec());
+                }),
+            )
+        };
+        assert!(of(Some(0), Some(1), [3, 16]) && of(None, Some(1), [1, 16]) && of(Some(0), None, [3, 1]));
+        assert!(!of(None, Some(1), [3, 16]) && !of(Some(0), None, [3, 16]));
+        // Columns that are no run.
+        assert!(!of(Some(1), Some(0), [3, 16]) && of(Some(1), Some(0), [1, 16]));
+    }
+
+    #[test]
+    fn tiles_of_one_row_are_packed_in_one_call() {
+        let plan = plan(ROWS, TILES);
+        let block = plan.dst.block_bytes as i64;
+        let place = InPlace { rows: 2, cols: 16, src_row: 64, src_col: 4 };
+        // How the part moves from tile to tile, how far tiles lie apart, and what the schedule is.
+        let of = |streams, moves: &[[i64; 3]], apart, change: &dyn Fn(&mut Schedule)| {
+            let part = Gather { src: [0; 3], moves: moves.to_vec(), slot: 0, loops: vec![] };
+            let nest = nest(&[(4, [0; 3], [0, apart, 0])], Leaf::Pack(vec![part]), |s| {
+                (s.tiles, s.blocks, s.segment, s.in_place) = (Some(0), vec![4], 0, Some(place));
+                change(s);
+            });
+            runs_every_iteration(&nest, Conversion { streams, ..conversion(&plan) }).is_ok()
+        };
+        let (along, unit, slot) = ([[0, 64, 0]], [[1, 0, 0]], [[0, 0, 1]]);
+        assert!(of(true, &along, block, &|_| {}));
+        // In place they lie in one unit, and in no slots; what is gathered may lie anywhere.
+        for elsewhere in [unit, slot] {
+            assert!(!of(true, &elsewhere, block, &|_| {}), "{elsewhere:?}");
+            assert!(of(true, &elsewhere, block, &|s| s.in_place = None));
+            assert!(of(true, &elsewhere, block, &|s| s.blocks = vec![1]));
+        }
+        // Tiles that are put together first are a run.
+        assert!(!of(true, &along, 2 * block, &|_| {}));
+        assert!(of(false, &along, 2 * block, &|_| {}) && of(true, &along, 2 * block, &|s| s.segment = 1));
+        // Each part moves with each loop, and no other loop is taken.
+        assert!(!of(true, &[], block, &|_| {}) && !of(true, &[along[0], along[0]], block, &|_| {}));
+        assert!(!of(true, &along, block, &|s| s.tiles = None));
+        assert!(of(true, &along, block, &|s| (s.tiles, s.blocks) = (None, vec![1])));
+        let none = nest(&[(4, [0; 3], [0, block, 0])], Leaf::Pack(vec![]), |s| s.tiles = Some(0));
+        assert!(!runs(&plan, &none));
+    }
+
+    #[test]
+    fn windows_stay_in_one_unit_and_one_tile() {
+        let window = |plan: &Plan, from, block, change: &dyn Fn(&mut Schedule)| {
+            let nest = nest(&[(4, from, [0, 4, 0])], Leaf::Element, |s| {
+                (s.rows, s.blocks) = (Some(0), vec![block]);
+                change(s);
+            });
+            runs(plan, &nest)
+        };
+        let (plain, tiles) = (copied(), plan(TILES, ROWS));
+        let (along, unit, slot) = ([0, 64, 0], [1, 0, 0], [0, 0, 1]);
+        let as_columns = |s: &mut Schedule| (s.rows, s.cols) = (None, Some(0));
+        let as_rows = |_: &mut Schedule| {};
+        for change in [&as_rows as &dyn Fn(&mut Schedule), &as_columns] {
+            assert!(window(&plain, along, 4, change) && !window(&plain, unit, 4, change));
+            assert!(window(&tiles, slot, 4, change) && !window(&tiles, along, 4, change));
+            assert!(window(&plain, unit, 1, change) && window(&tiles, along, 1, change));
+        }
+        assert!(window(&plain, unit, 4, &|s| s.compacted = true));
+        // From tile to tile.
+        let from_tile_to_tile = |s: &mut Schedule| (s.rows, s.tiles) = (None, Some(0));
+        assert!(
+            window(&tiles, along, 4, &from_tile_to_tile) && !window(&plain, along, 4, &from_tile_to_tile)
+        );
+        for wrong in [[1, 64, 0], [0, 64, 1], [0, 0, 0], [0, -64, 0]] {
+            assert!(!window(&tiles, wrong, 4, &from_tile_to_tile), "{wrong:?}");
+            assert!(window(&tiles, wrong, 1, &from_tile_to_tile), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_compacted_has_room() {
+        let fits = |plan: &Plan, blocks: [u64; 2], overlap| {
+            let loops = [(1 << 40, [1, 0, 0], [0, 4, 0]), (1 << 40, [0, 64, 0], [0, 8, 0])];
+            let nest = nest(&loops, Leaf::Element, |s| {
+                (s.rows, s.cols, s.blocks) = (Some(0), Some(1), blocks.to_vec());
+                (s.compacted, s.segment, s.overlap) = (true, 1, overlap);
+            });
+            runs(plan, &nest)
+        };
+        let plan_of = plan;
+        let (plan, half) = (copied(), MAX_BLOCK as u64 / 8);
+        assert!(fits(&plan, [2, half], 0) && !fits(&plan, [2, half + 1], 0));
+        assert!(fits(&plan, [2, half - 16], 16) && !fits(&plan, [2, half - 15], 16));
+        assert!(!fits(&plan, [1 << 32, 1 << 32], 0) && !fits(&plan, [2, 1], u64::MAX));
+        let converted = plan_of(ROWS, "memref<2x16xbf16>");
+        assert!(fits(&converted, [2, half], 0) && !fits(&converted, [2, half + 1], 0));
+        assert!(!fits(&plan_of("memref<2x16xi32>", "memref<2x16xi8>"), [2, 2], 0), "a cast");
+        assert!(!fits(&plan_of(TILES, ROWS), [2, 2], 0), "tiles");
+    }
+
+    /// Rows of 32 elements, assembled from another order.
+    fn assembled(plan: &Plan, from: [i64; 3], to: [i64; 3], change: impl FnOnce(&mut Schedule)) -> bool {
+        let nest = nest(&[(8, [0, 4, 0], to), (32, from, [0, 4, 0])], Leaf::Element, |s| {
+            (s.rows, s.cols, s.assembled, s.segment) = (Some(0), Some(1), true, 1);
+            (s.blocks, s.packed) = (vec![4, 32], vec![128, 4]);
+            change(s);
+        });
+        runs(plan, &nest)
+    }
+
+    #[test]
+    fn what_is_assembled_lies_apart_and_fills_segments() {
+        let plan = copied();
+        let of = |change: &dyn Fn(&mut Schedule)| assembled(&plan, [0, 400, 0], [0, 4096, 0], change);
+        assert!(of(&|_| {}) && of(&|s| s.packed[0] = 129) && !of(&|s| s.packed[0] = 127));
+        // A segment that the source holds goes from there.
+        assert!(!assembled(&plan, [0, 4, 0], [0, 4096, 0], |_| {}));
+        assert!(assembled(&plan, [0, 4, 0], [0, 4096, 0], |s| s.blocks[0] = 1));
+        // The steps of a segment are those of the destination, and whole but for the outermost.
+        assert!(of(&|s| s.blocks[1] = 16) && !of(&|s| s.packed[1] = 8));
+        let run = |change: &dyn Fn(&mut Schedule)| assembled(&plan, [0, 400, 0], [0, 128, 0], change);
+        assert!(run(&|s| s.segment = 0) && run(&|s| (s.segment, s.blocks[0]) = (0, 2)));
+        assert!(
+            !run(&|s| (s.segment, s.blocks[1]) = (0, 16)) && !run(&|s| (s.segment, s.packed[0]) = (0, 129))
+        );
+        assert!(!of(&|s| s.segment = 0), "rows that do not follow one another");
+        let halves = |s: &mut Schedule| (s.segment, s.blocks, s.packed) = (0, vec![4, 16], vec![64, 4]);
+        assert!(!assembled(&plan, [0, 400, 0], [0, 64, 0], halves), "half of each row");
+        let units = nest(&[(32, [0, 400, 0], [1, 4, 0])], Leaf::Element, |s| {
+            (s.rows, s.assembled, s.segment, s.blocks) = (Some(0), true, 0, vec![32]);
+        });
+        assert!(!runs(&plan, &units), "a segment from unit to unit");
+        // What overlaps is a line at the least, of one loop, and has room.
+        let overlap = |overlap, packed| move |s: &mut Schedule| (s.overlap, s.packed[0]) = (overlap, packed);
+        assert!(of(&overlap(16, 192)) && !of(&overlap(16, 191)) && !of(&overlap(15, 4096)));
+        assert!(!of(&overlap(u64::MAX, 4096)) && !of(&overlap(1 << 60, 4096)));
+        assert!(!run(&|s| (s.segment, s.overlap) = (0, 16)));
+    }
+
+    #[test]
+    fn only_what_is_assembled_goes_from_unit_to_unit() {
+        let (plan_of, plan) = (plan, copied());
+        let units = [1, 0, 0];
+        assert!(assembled(&plan, [0, 400, 0], units, |_| {}));
+        assert!(!assembled(&plan, [0, 400, 0], units, |s| s.assembled = false));
+        assert!(assembled(&plan, [0, 400, 0], units, |s| (s.assembled, s.blocks[0]) = (false, 1)));
+        assert!(!assembled(&plan, [0, 400, 0], units, |s| (s.overlap, s.packed[0]) = (16, 192)));
+        let cast = plan_of("memref<2x16xi32>", "memref<2x16xf32>");
+        assert!(assembled(&cast, [0, 400, 0], [0, 4096, 0], |_| {}));
+        assert!(!assembled(&cast, [0, 400, 0], units, |_| {}), "a cast");
+        let fill = nest(&[(4, [0; 3], units)], Leaf::Fill, |s| (s.rows, s.blocks) = (Some(0), vec![4]));
+        assert!(!runs(&plan, &fill), "a fill");
+    }
+
+    #[test]
+    fn segments_neither_meet_nor_pass_the_end_of_the_scratch() {
+        let (most, block) = (MAX_SEGMENTS as u64, MAX_BLOCK as i64);
+        assert!(lie_apart(vec![(4, 100), (3, 400)], 100) && lie_apart(vec![(3, 400), (4, 100)], 100));
+        assert!(!lie_apart(vec![(4, 99)], 100) && !lie_apart(vec![(4, 100), (3, 399)], 100));
+        assert!(lie_apart(vec![], block) && !lie_apart(vec![], block + 1));
+        assert!(lie_apart(vec![(2, block - 64)], 64) && !lie_apart(vec![(2, block - 63)], 64));
+        assert!(lie_apart(vec![(most, 8)], 8) && !lie_apart(vec![(most + 1, 8)], 8));
+        assert!(!lie_apart(vec![(3, i64::MAX)], 8) && !lie_apart(vec![(2, i64::MAX)], 8));
+    }
 }

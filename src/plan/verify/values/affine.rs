@@ -82,11 +82,9 @@ impl Affine {
         let (_, which) = self.spans(counts).fold((0, 0), widest);
         let step = self.steps.get(which).copied().unwrap_or(0);
         let n = counts.get(which).copied().unwrap_or(1);
-        let inside = match step {
-            0 => 0,
-            s if s > 0 => (i128::from(hi) - 1 - i128::from(self.at)).div_euclid(s.into()) + 1,
-            s => (i128::from(self.at) - i128::from(lo)).div_euclid(-i128::from(s)) + 1,
-        };
+        let [at, lo, hi] = [self.at, lo, hi].map(i128::from);
+        let room = if step < 0 { at - lo } else { hi - 1 - at };
+        let inside = room.checked_div_euclid(step.unsigned_abs().into()).map_or(0, |steps| steps + 1);
         let alone = u64::try_from(inside).unwrap_or(0);
         let at = if (1..n).contains(&alone) { alone } else { n / 2 };
         Break { which, at }
@@ -116,8 +114,8 @@ impl Affine {
 
 /// The value of a map at an affine coordinate.
 pub(super) fn follow(map: &Piecewise<1>, mut coordinate: Affine, counts: &[u64]) -> Result<Affine, Break> {
-    let (mut map, mut len) = (map, map.len() as i64);
-    if let Some(broken) = coordinate.leaves(counts, 0, len) {
+    let mut map = map;
+    if let Some(broken) = coordinate.leaves(counts, 0, map.len() as i64) {
         return Err(broken);
     }
     let mut value = Affine::zero(counts.len());
@@ -128,21 +126,20 @@ pub(super) fn follow(map: &Piecewise<1>, mut coordinate: Affine, counts: &[u64])
                 return Ok(value);
             }
             Piecewise::Loop { step: [step], period, body, .. } => {
-                len = *period as i64;
-                let (iteration, inside) = coordinate.divide(len, counts)?;
+                let (iteration, inside) = coordinate.divide(*period as i64, counts)?;
                 value.add(&iteration, *step);
                 (map, coordinate) = (body, inside);
             }
             Piecewise::Seq(parts) => {
                 let which = parts.partition_point(|p| p.begin as i64 <= coordinate.at) - 1;
                 let begin = parts[which].begin as i64;
-                let end = parts.get(which + 1).map_or(len, |p| p.begin as i64);
+                let end = parts.get(which + 1).map_or(map.len(), |p| p.begin) as i64;
                 if let Some(broken) = coordinate.leaves(counts, begin, end) {
                     return Err(broken);
                 }
                 coordinate.at -= begin;
                 value.at += parts[which].at[0];
-                (map, len) = (&parts[which].map, end - begin);
+                map = &parts[which].map;
             }
         }
     }
@@ -156,12 +153,12 @@ pub(super) struct Address {
 
 impl Address {
     /// Whether it is this one in every iteration.
-    pub(super) fn is(&self, at: (i64, i64), steps: &[(i64, i64)], counts: &[u64], slots: bool) -> bool {
+    pub(super) fn is(&self, at: (i64, i64), steps: &[(i64, i64)], counts: &[u64]) -> bool {
         let alike = |affine: &Affine, pick: fn((i64, i64)) -> i64| {
             let mut loops = affine.steps.iter().zip(steps).zip(counts);
             affine.at == pick(at) && loops.all(|((&own, &other), &n)| n == 1 || own == pick(other))
         };
-        alike(&self.bytes, |a| a.0) && (!slots || alike(&self.slot, |a| a.1))
+        alike(&self.bytes, |a| a.0) && alike(&self.slot, |a| a.1)
     }
 }
 
@@ -186,6 +183,34 @@ mod tests {
         // Downward.
         let (row, col) = affine(66, &[-32, -1]).divide(32, &[3, 3]).unwrap();
         assert_eq!((row, col), (affine(2, &[-1, 0]), affine(2, &[0, -1])));
+    }
+
+    #[test]
+    fn a_value_breaks_where_the_loop_that_goes_farthest_leaves() {
+        // Where it begins, its steps and how many of each there are, what it stays in, and where it breaks.
+        type Case<'a> = (i64, &'a [i64], &'a [u64], (i64, i64), Option<(usize, u64)>);
+        let cases: [Case<'_>; 14] = [
+            (0, &[1], &[10], (0, 10), None),
+            (0, &[1], &[11], (0, 10), Some((0, 10))),
+            (3, &[4], &[5], (0, 16), Some((0, 4))),
+            (3, &[4], &[5], (0, 15), Some((0, 3))),
+            (9, &[-2], &[5], (0, 10), None),
+            (9, &[-2], &[9], (0, 100), Some((0, 5))),
+            (9, &[-2], &[9], (2, 100), Some((0, 4))),
+            (0, &[1, 100], &[50, 3], (0, 150), Some((1, 2))),
+            (10, &[1, -4], &[3, 3], (3, 100), Some((1, 2))),
+            // Of two that go as far the first, which does not leave alone: in its middle.
+            (0, &[5, 5], &[3, 3], (0, 11), Some((0, 1))),
+            (10, &[1, -3], &[3, 4], (0, 12), Some((1, 2))),
+            // Outside from the beginning.
+            (12, &[1], &[4], (0, 12), Some((0, 2))),
+            (12, &[0], &[1], (0, 12), Some((0, 0))),
+            (0, &[i64::MAX, 1], &[4, 9], (0, i64::MAX), Some((0, 1))),
+        ];
+        for (at, steps, counts, (lo, hi), expected) in cases {
+            let broken = affine(at, steps).leaves(counts, lo, hi);
+            assert_eq!(broken.map(|b| (b.which, b.at)), expected, "{at} {steps:?} {counts:?} in {lo}..{hi}");
+        }
     }
 
     #[test]

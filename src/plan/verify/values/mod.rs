@@ -25,14 +25,23 @@ const SAMPLES: u64 = 64;
 /// Parts and samples of all nests of a plan that are looked at before the proof gives up: some seconds.
 const MAX_PARTS: usize = 1 << 22;
 
-/// V5; how many nests were sampled.
-pub(super) fn belong(nests: &[ScheduledNest], source: &Layout, destination: &Layout) -> Result<usize> {
-    belong_within(MAX_PARTS, nests, source, destination)
+/// How much the proof looks at.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// Parts of one nest, before it is sampled.
+    boxes: usize,
+    /// Parts and samples of all nests.
+    parts: usize,
 }
 
-/// V5, looking at no more than `limit` parts.
+/// V5; how many nests were sampled.
+pub(super) fn belong(nests: &[ScheduledNest], source: &Layout, destination: &Layout) -> Result<usize> {
+    belong_within(Limits { boxes: MAX_BOXES, parts: MAX_PARTS }, nests, source, destination)
+}
+
+/// V5, looking at no more than that.
 fn belong_within(
-    limit: usize,
+    limits: Limits,
     nests: &[ScheduledNest],
     source: &Layout,
     destination: &Layout,
@@ -40,7 +49,7 @@ fn belong_within(
     let needed = u128::from(destination.elements()) * u128::from(destination.copies());
     let mut moved = 0_u128;
     let mut sampled = 0;
-    let mut proof = Proof::new(source, destination, limit);
+    let mut proof = Proof::new(source, destination, limits);
     let cols = destination.tile().map_or(u64::MAX, |tile| tile.cols);
     for nest in nests {
         for moves in Moves::of(nest, cols) {
@@ -137,16 +146,16 @@ struct Proof<'a> {
     source: Source<'a>,
     destination: Destination<'a>,
     joint: Joint,
-    /// Parts that may still be looked at, of `limit`.
+    /// Parts that may still be looked at.
     left: usize,
-    limit: usize,
+    limits: Limits,
 }
 
 impl<'a> Proof<'a> {
-    fn new(source: &'a Layout, destination: &'a Layout, limit: usize) -> Proof<'a> {
+    fn new(source: &'a Layout, destination: &'a Layout, limits: Limits) -> Proof<'a> {
         let joint = Joint::new(source, destination);
         let (source, destination) = (Source::new(source), Destination::new(destination));
-        Proof { source, destination, joint, left: limit, limit }
+        Proof { source, destination, joint, left: limits.parts, limits }
     }
 
     /// Whether moves were proved exactly; if not, they were sampled. An error where one of them is wrong.
@@ -156,7 +165,7 @@ impl<'a> Proof<'a> {
         let mut seen = 1;
         while let Some(part) = open.pop() {
             seen += 1;
-            if seen > MAX_BOXES {
+            if seen > self.limits.boxes {
                 for point in moves.samples() {
                     self.check(&point)?;
                 }
@@ -173,7 +182,7 @@ impl<'a> Proof<'a> {
     fn check(&mut self, moves: &Moves) -> Result<Option<Break>> {
         let Some(left) = self.left.checked_sub(1) else {
             let what = "the proof of where the elements of the plan come from".into();
-            return Err(Error::TooComplex { what, cap: self.limit });
+            return Err(Error::TooComplex { what, cap: self.limits.parts });
         };
         self.left = left;
         let wrong = |what: &str| Error::unverified("V5", format!("{what}: {moves:?}"));
@@ -195,7 +204,7 @@ impl<'a> Proof<'a> {
             Ok(there) => there,
             Err(broken) => return breaks(broken),
         };
-        if !there.is(at, &steps, &counts, self.destination.has_slots()) {
+        if !there.is(at, &steps, &counts) {
             return Err(wrong("an element is written where none belongs"));
         }
         let (at, steps) = stated(self.source.layout, src);
@@ -204,7 +213,7 @@ impl<'a> Proof<'a> {
                 Ok(here) => here,
                 Err(broken) => return breaks(broken),
             };
-        if !here.is(at, &steps, &counts, self.source.has_slots()) {
+        if !here.is(at, &steps, &counts) {
             return Err(wrong("another element is read"));
         }
         Ok(None)
@@ -216,6 +225,7 @@ mod tests {
     use super::*;
     use crate::family::Tensor;
     use crate::plan::conversion::Conversion;
+    use crate::plan::ir::{Gather, Loop, Nest, Schedule};
     use crate::plan::{lower, schedule};
     use crate::{DType, Descriptor, Options, Placement, Plan};
 
@@ -231,6 +241,110 @@ mod tests {
         (layout(shards, &tensor), layout(batches, &tensor))
     }
 
+    /// Bytes from the first on, in loops of so many iterations that are so many bytes apart.
+    fn moves(loops: &[(u64, i64)]) -> Moves {
+        let loops = loops.iter().map(|&(n, step)| (n, [0, step, 0, 0, step, 0]));
+        Moves { at: [0; 6], loops: loops.collect() }
+    }
+
+    /// The bytes of the destination that moves reach, in order.
+    fn reached(moves: &Moves) -> Vec<i64> {
+        let all = moves.loops.iter().fold(vec![moves.at[4]], |all, &(n, step)| {
+            all.iter().flat_map(|at| (0..n as i64).map(move |k| at + k * step[4])).collect()
+        });
+        let mut sorted = all;
+        sorted.sort_unstable();
+        sorted
+    }
+
+    #[test]
+    fn moves_are_split_into_all_of_their_iterations() {
+        for (n, k) in (2..14).flat_map(|n| (1..n).map(move |k| (n, k))) {
+            let whole = moves(&[(3, 1000), (n, 7), (2, 500)]);
+            let parts = whole.clone().split(Break { which: 1, at: k });
+            let mut together: Vec<i64> = parts.iter().flat_map(reached).collect();
+            together.sort_unstable();
+            assert_eq!(together, reached(&whole), "{n} at {k}: {parts:?}");
+            // Whole breaks are one part, of which each iteration has so many.
+            let again = if k == 1 { 1 } else { n / k };
+            assert_eq!(parts[0].loops[1].0, k);
+            assert_eq!(parts[0].loops.get(3).map(|l| l.0), (again > 1).then_some(again));
+            assert_eq!(parts.get(1).map(|rest| rest.loops[1].0), (again * k < n).then(|| n - again * k));
+        }
+    }
+
+    #[test]
+    fn samples_are_the_ends_of_all_loops_and_some_inside() {
+        let samples: Vec<Moves> =
+            moves(&[(1000, 1), (700, 1000), (1, 9), (3000, 1_000_000)]).samples().collect();
+        assert!(samples.iter().all(|sample| sample.loops.is_empty()));
+        let seen: Vec<i64> = samples.iter().map(|sample| sample.at[4]).collect();
+        let inside =
+            |at: &i64| (0..700).contains(&(at / 1000 % 1000)) && (0..3000).contains(&(at / 1_000_000));
+        assert!(seen.iter().all(inside), "{seen:?}");
+        for end in [0, 999, 699_000, 2_999_000_000, 2_999_699_999] {
+            assert!(seen.contains(&end), "{end} of {seen:?}");
+        }
+        let different: std::collections::BTreeSet<_> = seen.iter().collect();
+        assert!(different.len() > 60, "{different:?}");
+    }
+
+    #[test]
+    fn a_nest_is_sampled_where_it_breaks_into_too_many_parts() {
+        let rows = layout("memref<3x16xi8>", &Tensor::new([3, 16], DType::I8));
+        let within =
+            |boxes, parts, moves: &Moves| Proof::new(&rows, &rows, Limits { boxes, parts }).holds(moves);
+        // A row after the other, as one loop: two rows, and the half of one.
+        let ragged = moves(&[(40, 1)]);
+        assert_eq!(within(1, 1, &moves(&[(3, 16), (16, 1)])), Ok(true));
+        assert_eq!(within(3, 3, &ragged), Ok(true));
+        assert!(matches!(within(3, 2, &ragged), Err(Error::TooComplex { cap: 2, .. })));
+        assert_eq!(within(2, 200, &ragged), Ok(false));
+        // What lies behind the last row is found by a sample too.
+        for boxes in [1, 100] {
+            let refused = within(boxes, 200, &moves(&[(49, 1)]));
+            assert!(matches!(refused, Err(Error::Unverified { .. })), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn sampled_nests_are_counted() {
+        let rows = layout("memref<3x16xi8>", &Tensor::new([3, 16], DType::I8));
+        // Rows that follow one another, as one loop.
+        let nest = |at: i64, n: u64| {
+            let loops = vec![Loop { n, step: [0, 1, 0, 0, 1, 0] }];
+            let schedule = Schedule::new(&loops);
+            Nest { at: [0, at, 0, 0, at, 0], loops, leaf: Leaf::Element, schedule }
+        };
+        let sampled =
+            |boxes, nests: &[_]| belong_within(Limits { boxes, parts: MAX_PARTS }, nests, &rows, &rows);
+        let halves = [nest(0, 24), nest(24, 24)];
+        assert_eq!((sampled(1, &halves), sampled(MAX_BOXES, &halves)), (Ok(2), Ok(0)));
+        let rows = [nest(0, 16), nest(16, 32)];
+        assert_eq!((sampled(1, &rows), sampled(MAX_BOXES, &rows)), (Ok(1), Ok(0)));
+        assert!(sampled(MAX_BOXES, &halves[..1]).is_err(), "not all elements are moved");
+    }
+
+    #[test]
+    fn runs_of_whole_rows_are_two_loops_from_the_beginning() {
+        let of = |n, slots, cols| {
+            let inner = Loop { n, step: [0, 4, 0, 0, 0, slots] };
+            let part = Gather { src: [5, 6, 7], moves: vec![[1, 2, 3]], slot: 9, loops: vec![inner] };
+            let outer = Loop { n: 2, step: [0, 0, 0, 8, 64, 0] };
+            let (loops, leaf) = (vec![outer], Leaf::Pack(vec![part]));
+            let schedule = Schedule::new(&loops);
+            let nest = Nest { at: [0, 0, 0, 11, 12, 0], loops, leaf, schedule };
+            let [moves] = &Moves::of(&nest, cols)[..] else { panic!("one part") };
+            assert_eq!((moves.at, moves.loops[0]), ([5, 6, 7, 11, 12, 9], (2, [1, 2, 3, 8, 64, 0])));
+            moves.loops[1..].iter().map(|&(n, step)| (n, step[1], step[5])).collect::<Vec<_>>()
+        };
+        assert_eq!(of(96, 1, 32), [(3, 128, 32), (32, 4, 1)]);
+        assert_eq!(of(32, 1, 32), [(32, 4, 1)]);
+        assert_eq!(of(48, 1, 32), [(48, 4, 1)]);
+        assert_eq!(of(16, 1, 32), [(16, 4, 1)]);
+        assert_eq!(of(96, 2, 32), [(96, 4, 2)]);
+    }
+
     #[test]
     fn the_work_over_a_plan_is_bounded() {
         let (from, to) = ragged();
@@ -238,7 +352,7 @@ mod tests {
         let Plan { src, dst, op, streams, tuning, .. } = &plan;
         let conversion = Conversion { src, dst, op: *op, streams: *streams, tuning };
         let nests = schedule::schedule(lower::lower(&from, &to, to.padding().unwrap()).unwrap(), conversion);
-        let within = |limit| belong_within(limit, &nests, &from, &to);
+        let within = |parts| belong_within(Limits { boxes: MAX_BOXES, parts }, &nests, &from, &to);
         let needed = (0..10_000).find(|&limit| within(limit).is_ok()).unwrap();
         assert!(needed > nests.len(), "{needed} parts of {} nests", nests.len());
         assert_eq!(within(needed).unwrap(), 0);

@@ -96,10 +96,6 @@ impl<'a> Source<'a> {
         Source { layout, axes: Axis::all(layout) }
     }
 
-    pub(super) fn has_slots(&self) -> bool {
-        matches!(self.layout.format(), crate::dtype::Format::Block(_))
-    }
-
     /// The addresses of affine coordinates, one for each axis.
     pub(super) fn follow(&self, coordinates: &[Affine], counts: &[u64]) -> Result<Address, Break> {
         address(self.layout, &self.axes, coordinates, counts)
@@ -170,10 +166,6 @@ impl<'a> Destination<'a> {
         Destination { layout, axes: Axis::all(layout), inverses, bytes, slots }
     }
 
-    pub(super) fn has_slots(&self) -> bool {
-        matches!(self.layout.format(), crate::dtype::Format::Block(_))
-    }
-
     /// The index at an address, bytes and slot, and one step along each loop; none where no element lies there. Between
     /// these points it is a guess, which [`Destination::follow`] confirms.
     pub(super) fn index(&self, at: (i64, i64), counts: &[u64], steps: &[(i64, i64)]) -> Option<Index> {
@@ -218,7 +210,7 @@ impl<'a> Destination<'a> {
             slot -= value * digit.slot;
             put(counts, value);
         }
-        (rest == 0 && (slot == 0 || !self.has_slots())).then_some(())
+        (rest == 0 && slot == 0).then_some(())
     }
 
     /// The addresses of an index.
@@ -297,5 +289,60 @@ impl Joint {
             out[last.axis].add(&rest, last.weight);
         }
         Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::Tensor;
+    use crate::{DType, Descriptor, Placement};
+
+    fn layout(text: &str, shape: [u64; 2]) -> Layout {
+        let tensor = Tensor::new(shape, DType::F32);
+        text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap()
+    }
+
+    /// Row `i` lies on row `i + 2` of 7.
+    #[test]
+    fn an_address_leads_to_the_index_and_back() {
+        let l1 = "memref<7x16xf32, #tt.memory_space<l1>>";
+        let layout =
+            layout(&format!("#tt.metal_layout<(d0, d1) -> (d0 + 2, d1), undef, <1x1>, {l1}>"), [5, 16]);
+        let destination = Destination::new(&layout);
+        for (row, col) in (0..7).flat_map(|row| (0..16).map(move |col| (row, col))) {
+            let byte = (row * 16 + col) * 4;
+            let Some(index) = destination.index((byte, 0), &[], &[]) else {
+                assert!(row < 2, "{row} {col}");
+                continue;
+            };
+            let coordinates: Vec<i64> = index.coordinates().iter().map(|affine| affine.at).collect();
+            assert_eq!(coordinates, [row - 2, col]);
+            let there = destination.follow(&index, &[]).unwrap();
+            assert_eq!((there.bytes.at, there.slot.at), (byte, 0));
+        }
+        // Two rows of three columns, from the right to the left.
+        let index = destination.index((200, 0), &[2, 3], &[(64, 0), (-4, 0)]).unwrap();
+        let steps: Vec<_> = index.coordinates().iter().map(|affine| affine.steps.to_vec()).collect();
+        assert_eq!(steps, [[1, 0], [0, -1]]);
+        for nowhere in [(-4, 0), (202, 0), (200, 1), (200, -1), (7 * 64, 0), (i64::MIN, 0), (i64::MAX, 0)] {
+            assert!(destination.index(nowhere, &[], &[]).is_none(), "{nowhere:?}");
+        }
+    }
+
+    /// Digits of which one goes on where another ends are one: values break less often.
+    #[test]
+    fn digits_that_go_on_are_joined() {
+        let of = |text: &str, shape| {
+            let layout = layout(text, shape);
+            let counts = |axis: &Axis<'_>| axis.digits.iter().map(|digit| digit.n).collect::<Vec<_>>();
+            Axis::all(&layout).iter().map(counts).collect::<Vec<_>>()
+        };
+        // Rows of shards that follow one another; columns of tiles of two faces that do not.
+        let shards =
+            "ttnn(dtype=float32, layout=ROW_MAJOR, memory=HEIGHT_SHARDED, grid=(4, 1), shard=(8, 32))";
+        assert_eq!(of(shards, [32, 32]), [[32], [32]]);
+        assert_eq!(of("ttnn(dtype=float32, layout=TILE)", [64, 64]), [vec![2, 2, 16], vec![2, 2, 16]]);
+        assert_eq!(of("ttnn(dtype=float32, layout=TILE)", [64, 32]), [vec![4, 16], vec![2, 16]]);
     }
 }
