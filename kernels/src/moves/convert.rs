@@ -163,7 +163,7 @@ impl<'a> Conversion<'a> {
     }
 
     /// `R` rows of `COLS`, by way of registers: of slices the compiler would compare where all rows of a window begin and end,
-    /// take rows that lie backward for overlapping ones, and convert these one by one, six times as slowly.
+    /// take rows that lie backward for overlapping ones, and convert these one by one, several times as slowly.
     #[inline(always)]
     fn some_rows<S: Step<M, N>, const M: usize, const N: usize, const COLS: usize, const R: usize>(
         &mut self,

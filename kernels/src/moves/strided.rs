@@ -18,7 +18,7 @@ const LONG: usize = 64;
 /// Elements of a row of a face.
 pub(crate) const FACE: usize = 16;
 
-/// Elements of two bytes of a stick.
+/// Elements of a stick of 128 bytes, of two bytes each.
 pub(crate) const STICK: usize = 64;
 
 /// What a block needs in L1: its elements before and after they are converted.

@@ -123,7 +123,7 @@ impl Step<2, 2> for Sen169ToBf16 {
     }
 }
 
-/// Codes that are converted together.
+/// Codes that are converted together where there is a shorter way.
 const TOGETHER: usize = 64;
 
 /// Converts elements that lie one after another on both sides.
