@@ -1,4 +1,4 @@
-//! Running a plan allocates nothing, whatever the families, options and sizes.
+//! Running a plan on one thread allocates nothing, whatever the families, options and sizes.
 
 mod counting;
 mod families;

@@ -4,6 +4,7 @@ mod common;
 mod families;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::{check, check_bytes, ramp};
 use families::{Choices, FAMILIES, dense};
@@ -12,7 +13,9 @@ use tilewright::family::Descriptor;
 use tilewright::family::host::strided::Memref;
 use tilewright::family::{Family, Placement, Tensor};
 use tilewright::layout::Owner;
+use tilewright::plan::{Isa, Store};
 use tilewright::run::{Executor, interpret, reference};
+use tilewright::tuning::builtin;
 use tilewright::{DType, Error, Format, Layout, Options, Plan};
 
 fn memref(shape: &[u64], dtype: DType, strides: Option<Vec<i64>>, offset: i64) -> Memref {
@@ -426,6 +429,65 @@ fn several_tasks() -> (Plan, Vec<u8>) {
     let plan = Plan::compile(&dense(&tensor), &to, &Options::default()).unwrap();
     let source = ramp(plan.source_bytes());
     (plan, source)
+}
+
+/// Threads that take their tasks from the last one on, and how many tasks they were given.
+struct Backwards {
+    threads: usize,
+    tasks: AtomicUsize,
+}
+
+impl Executor for Backwards {
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
+    fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        self.tasks.store(tasks, Ordering::Relaxed);
+        (0..tasks).rev().for_each(task);
+    }
+}
+
+/// What comes from all over the source into pages that are dealt to buffers is made by several tasks, each with pages that
+/// follow one another, in a range of each buffer.
+#[test]
+fn pages_are_dealt_to_tasks() {
+    let pages = |dtype: &str, more: &str| {
+        format!("ttnn(dtype={dtype}, layout=ROW_MAJOR, memory=INTERLEAVED, {more})")
+    };
+    let columns = "memref<250x96xf32, strided<[1, 250]>>";
+    let copies = Some("ReplicateTensorToMesh(mesh_shape=(1, 3))");
+    let mut tuning = builtin::ZEN4;
+    (tuning.threads_from, tuning.task) = (0, 4096);
+    for (from, to, mesh) in [
+        (columns, pages("float32", "banks=12, alignment=64"), None),
+        (columns, pages("bfloat16", "banks=7, alignment=320"), None),
+        (columns, pages("float32", "banks=2, alignment=32"), copies),
+        ("ttnn(dtype=bfloat8_b, layout=TILE)", pages("float32", "banks=8, alignment=64"), None),
+        // More buffers than tasks, and fewer pages in each.
+        (columns, pages("float32", "banks=100, alignment=64"), None),
+    ] {
+        let tensor = Tensor { shape: vec![250, 96], dtype: DType::F32 };
+        let lay = |text: &str, mesh: Option<&str>| {
+            let mesh = mesh.map(|mesh| mesh.parse().unwrap());
+            let placement = Placement { mesh: mesh.as_ref(), ..Placement::default() };
+            text.parse::<Descriptor>().unwrap().layout(&tensor, &placement).unwrap()
+        };
+        let (src, dst) = (lay(from, None), lay(&to, mesh));
+        for (store, isa) in [(Store::Cached, Isa::Scalar), (Store::Streamed, Isa::best())] {
+            let options = Options::default().with_store(store).with_isa(isa);
+            let plan = Plan::compile_with(&src, &dst, &options, &tuning).unwrap();
+            let source = ramp(plan.source_bytes());
+            let expect = reference(&src, &dst, &options, &source).unwrap();
+            for threads in [2, 3, 7, 1000] {
+                let executor = Backwards { threads, tasks: AtomicUsize::new(0) };
+                let mut out = vec![0xEE; plan.destination_bytes()];
+                plan.execute_on(&executor, &source, &mut out).unwrap();
+                assert!(out == expect, "{from} to {to} by {threads} threads");
+                assert!(executor.tasks.into_inner() > 1, "{from} to {to} by {threads} threads");
+            }
+        }
+    }
 }
 
 #[test]

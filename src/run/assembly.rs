@@ -7,7 +7,8 @@ use super::clip::{advance, place};
 use super::compact::Compact;
 use super::destination::writable;
 use super::elements::{Calls, Scratch};
-use crate::plan::ir::{AddressPair, LINE, MAX_BLOCK, MAX_LOOPS, MAX_SEGMENTS, ScheduledNest};
+use super::share::Places;
+use crate::plan::ir::{AddressPair, LINE, MAX_BLOCK, MAX_SEGMENTS, ScheduledNest};
 use crate::plan::{Op, Plan};
 
 /// Whole cache lines.
@@ -20,13 +21,13 @@ impl Block {
     }
 }
 
-/// How blocks of one size are assembled and written.
-pub(super) struct Assembly<'p> {
+/// How blocks of one size, of a nest of at most `N` loops, are assembled and written.
+pub(super) struct Assembly<'p, const N: usize> {
     plan: &'p Plan,
     nest: &'p ScheduledNest,
-    calls: Calls<'p>,
+    calls: Calls<'p, N>,
     /// How many iterations of each loop a block has, and how many of the segment's are left behind it.
-    size: [u64; MAX_LOOPS],
+    size: [u64; N],
     left: u64,
     /// The segments of one unit of the destination.
     segments: [Segment; MAX_SEGMENTS],
@@ -39,14 +40,9 @@ pub(super) struct Assembly<'p> {
     in_source: bool,
 }
 
-impl<'p> Assembly<'p> {
+impl<'p, const N: usize> Assembly<'p, N> {
     /// `left`: iterations of the segment's loop behind the block.
-    pub(super) fn new(
-        plan: &'p Plan,
-        nest: &'p ScheduledNest,
-        size: [u64; MAX_LOOPS],
-        left: u64,
-    ) -> Assembly<'p> {
+    pub(super) fn new(plan: &'p Plan, nest: &'p ScheduledNest, size: [u64; N], left: u64) -> Assembly<'p, N> {
         let (schedule, loops) = (&nest.schedule, &nest.loops);
         // Where clipping has cut a loop of the segment, those further out have one iteration.
         let inside = loops.iter().zip(size).skip(schedule.segment);
@@ -86,11 +82,12 @@ impl<'p> Assembly<'p> {
     }
 
     /// Whether it is for blocks of this size, with so many iterations behind them.
-    pub(super) fn suits(&self, size: &[u64; MAX_LOOPS], left: u64) -> bool {
+    pub(super) fn suits(&self, size: &[u64; N], left: u64) -> bool {
         (&self.size, self.left) == (size, left)
     }
 
-    /// Puts the block that begins at `at` to byte `to` of a destination; `first`: no other block reaches to it.
+    /// Puts the block that begins at `at` to byte `to` of a destination, in which units lie as `places` says; `first`: no other
+    /// block reaches to it.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn run(
         &self,
@@ -99,7 +96,7 @@ impl<'p> Assembly<'p> {
         Block(block): &mut Block,
         at: AddressPair,
         first: bool,
-        out: &mut Destination<'_>,
+        (out, places): (&mut Destination<'_>, Places),
         to: usize,
     ) {
         let plan = self.plan;
@@ -110,7 +107,7 @@ impl<'p> Assembly<'p> {
         self.calls.run(source, scratch, at, &mut Destination::cached(writable(block)), 0);
         let segments = &self.segments[..self.count];
         if !self.units.is_empty() {
-            return self.stream(block, at, out, to);
+            return self.stream(block, at, out, places);
         }
         if self.overlap == 0 && first {
             return plan.kernels.stream_segments(block, segments, out, to);
@@ -131,12 +128,12 @@ impl<'p> Assembly<'p> {
     }
 
     /// Writes a block of several units of the destination, unit by unit.
-    fn stream(&self, block: &[u8], at: AddressPair, out: &mut Destination<'_>, to: usize) {
+    fn stream(&self, block: &[u8], at: AddressPair, out: &mut Destination<'_>, places: Places) {
         let Assembly { plan, nest, units, .. } = self;
-        let (first, segments) = (place(plan, at), &self.segments[..self.count]);
-        let (mut from, mut unit, mut done) = (0, at, [0_u64; MAX_LOOPS]);
+        let segments = &self.segments[..self.count];
+        let (mut from, mut unit, mut done) = (0, at, [0_u64; N]);
         loop {
-            let to = to.wrapping_add_signed((place(plan, unit) - first) as isize);
+            let to = places.turn(out, place(plan, unit));
             plan.kernels.stream_segments(&block[from as usize..], segments, out, to);
             let more = units.iter().any(|&i| {
                 done[i] += 1;
@@ -175,8 +172,7 @@ mod tests {
         let nest = &plan.nests[0];
         assert_eq!((nest.loops[0].n, nest.loops[1].n), (64, 512), "{plan}");
         assert_eq!(nest.schedule.blocks, [32, 256], "{plan}");
-        let mut size = [1; MAX_LOOPS];
-        size[..2].copy_from_slice(&nest.schedule.blocks);
+        let size = [nest.schedule.blocks[0], nest.schedule.blocks[1]];
         let assembly = Assembly::new(&plan, nest, size, 256);
         let expect = (0..32).map(|k| Segment { from: 512 * k, to: 1024 * k as isize, len: 512 });
         assert!(assembly.segments[..assembly.count].iter().copied().eq(expect));

@@ -1,10 +1,10 @@
 //! Many tensors in one call: small ones share the threads, and nobody waits for one of them alone.
 
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::destination::{MAX_TASKS, writable};
+use super::destination::writable;
+use super::parts::{self, MAX_PARTS};
 use super::threads::{Executor, Inline};
 use crate::error::{Error, Result};
 use crate::plan::Plan;
@@ -45,8 +45,8 @@ pub struct ItemError {
 /// threads.
 ///
 /// Tensors that a thread moves faster than work is handed to another stay whole, and each task takes as many of them as are
-/// worth it; larger ones are split among all threads, one after the other. On one thread nothing is allocated; on more, a
-/// list of at most 1024 tasks.
+/// worth it; larger ones are split among all threads, one after the other. On one thread nothing is allocated; on more, lists
+/// of at most 1024 tasks.
 ///
 /// ```
 /// use tilewright::run::{Inline, Item, execute_batch};
@@ -83,45 +83,36 @@ pub fn execute_batch(executor: &dyn Executor, items: &mut [Item<'_>]) -> Result<
     for (i, item) in items.iter_mut().enumerate().filter(|(_, item)| item.is_large()) {
         keep(&mut first, i, item.run_on(executor));
     }
-    let tasks = tasks(items, threads);
+    let runs = runs(items, threads);
+    let begins: Vec<usize> = runs.iter().map(|run| run.begin).collect();
     let found = Mutex::new(first);
-    executor.run(tasks.len(), &|task| {
-        let Some(task) = tasks.get(task) else { return };
-        let Some(items) = lock(&task.items).take() else { return };
+    parts::each(executor, runs, |Run { items, begin }| {
         for (i, item) in items.iter_mut().enumerate().filter(|(_, item)| !item.is_large()) {
             let result = item.run();
             if result.is_err() {
-                keep(&mut lock(&found), task.begin + i, result);
+                keep(&mut lock(&found), begin + i, result);
             }
         }
-        // Not where the task has panicked, which an executor may hide from us.
-        task.finished.store(true, Ordering::Release);
-    });
-    if let Some(task) = tasks.iter().find(|task| !task.finished.load(Ordering::Acquire)) {
-        let needed = format!("{} tasks that have run to their ends", tasks.len());
-        let error = Error::value("executor", "a return before every task had run", needed);
-        return Err(ItemError { item: task.begin, error });
-    }
+    })
+    .map_err(|(run, error)| ItemError { item: begins[run], error })?;
     found.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
 /// A run of items that one task converts.
-struct Task<'i, 'a> {
-    /// Its items, until they are taken.
-    items: Mutex<Option<&'i mut [Item<'a>]>>,
+struct Run<'i, 'a> {
+    items: &'i mut [Item<'a>],
     /// The number of the first of them.
     begin: usize,
-    finished: AtomicBool,
 }
 
 /// Divides the items into runs of about as many bytes each.
-fn tasks<'i, 'a>(mut items: &'i mut [Item<'a>], threads: usize) -> Vec<Task<'i, 'a>> {
+fn runs<'i, 'a>(mut items: &'i mut [Item<'a>], threads: usize) -> Vec<Run<'i, 'a>> {
     let small = |item: &Item<'_>| if item.is_large() { 0 } else { item.destination.len() };
     let Some(tuning) = items.first().map(|item| *item.plan.tuning()) else { return Vec::new() };
     let bytes: usize = items.iter().map(small).fold(0, usize::saturating_add);
-    let wanted = threads.saturating_mul(tuning.tasks_per_thread).clamp(1, MAX_TASKS / 2);
+    let wanted = threads.saturating_mul(tuning.tasks_per_thread).clamp(1, MAX_PARTS / 2);
     let near = (bytes / wanted).max(tuning.task);
-    let (mut tasks, mut begin) = (Vec::new(), 0);
+    let (mut runs, mut begin) = (Vec::new(), 0);
     while !items.is_empty() {
         let mut taken = 0;
         let enough = items.iter().position(|item| {
@@ -130,10 +121,10 @@ fn tasks<'i, 'a>(mut items: &'i mut [Item<'a>], threads: usize) -> Vec<Task<'i, 
         });
         let count = enough.map_or(items.len(), |last| last + 1);
         let (these, rest) = items.split_at_mut(count);
-        tasks.push(Task { items: Mutex::new(Some(these)), begin, finished: AtomicBool::new(false) });
+        runs.push(Run { items: these, begin });
         (items, begin) = (rest, begin + count);
     }
-    tasks
+    runs
 }
 
 impl Item<'_> {

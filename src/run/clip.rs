@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::error::{Error, Result};
 use crate::layout::Space;
 use crate::plan::Plan;
-use crate::plan::ir::{AddressPair, MAX_LOOPS, ScheduledNest};
+use crate::plan::ir::{AddressPair, ScheduledNest};
 
 /// A range of the destination whose ends are ends of leaves (fact V3): multiples of [`Plan::chunk_alignment`], or the end
 /// of the destination. What runs is always such a range.
@@ -73,20 +73,20 @@ pub(super) struct Stretch {
     pub(super) gap: usize,
 }
 
-/// A rectangular part of a nest.
+/// A rectangular part of a nest of at most `N` loops.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct View {
+pub(super) struct View<const N: usize> {
     pub(super) at: AddressPair,
     /// The first iteration of each loop of the nest.
-    pub(super) first: [u64; MAX_LOOPS],
+    pub(super) first: [u64; N],
     /// How many iterations of it there are.
-    pub(super) n: [u64; MAX_LOOPS],
+    pub(super) n: [u64; N],
 }
 
-impl View {
+impl<const N: usize> View<N> {
     /// All of a nest.
-    pub(super) fn of(nest: &ScheduledNest) -> View {
-        let mut view = View { at: nest.at, first: [0; MAX_LOOPS], n: [1; MAX_LOOPS] };
+    pub(super) fn of(nest: &ScheduledNest) -> View<N> {
+        let mut view = View { at: nest.at, first: [0; N], n: [1; N] };
         view.n.iter_mut().zip(&nest.loops).for_each(|(n, l)| *n = l.n);
         view
     }
@@ -96,11 +96,11 @@ impl View {
 ///
 /// V1: steps nest, so at most two iterations of a loop are cut; V3: no end of the range lies inside of a leaf, so no leaf
 /// is cut. Where a loop of a view is cut, the loops further out have one iteration.
-pub(super) fn clip(
+pub(super) fn clip<const N: usize>(
     plan: &Plan,
     nest: &ScheduledNest,
     range: (i64, i64),
-    visit: &mut impl FnMut(&ScheduledNest, &View),
+    visit: &mut impl FnMut(&ScheduledNest, &View<N>),
 ) {
     let block_bytes = plan.dst.block_bytes as i64;
     let extent = nest.loops.iter().fold(block_bytes, |e, l| e + (l.n as i64 - 1) * linear(plan, l.step));
@@ -108,14 +108,14 @@ pub(super) fn clip(
 }
 
 /// [`clip`] of a view whose loops before `depth` have one iteration; `extent` is how far it goes from its first byte.
-fn clip_loops(
+fn clip_loops<const N: usize>(
     plan: &Plan,
     nest: &ScheduledNest,
-    view: View,
+    view: View<N>,
     depth: usize,
     extent: i64,
     range: (i64, i64),
-    visit: &mut impl FnMut(&ScheduledNest, &View),
+    visit: &mut impl FnMut(&ScheduledNest, &View<N>),
 ) {
     let (lo, hi) = range;
     let begin = linear(plan, view.at);
@@ -191,7 +191,9 @@ mod tests {
     /// Source byte, destination byte, rows and columns of each view of a range.
     fn views(range: (i64, i64)) -> Vec<(i64, i64, u64, u64)> {
         let (plan, mut views) = (plan(), Vec::new());
-        clip(&plan, &plan.nests[0], range, &mut |_, v| views.push((v.at[1], v.at[4], v.n[0], v.n[1])));
+        clip(&plan, &plan.nests[0], range, &mut |_, v: &View<2>| {
+            views.push((v.at[1], v.at[4], v.n[0], v.n[1]))
+        });
         views
     }
 

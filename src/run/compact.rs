@@ -7,17 +7,17 @@ use smallvec::SmallVec;
 use super::clip::advance;
 use super::destination::writable;
 use crate::plan::Plan;
-use crate::plan::ir::{AddressPair, MAX_BLOCK, MAX_LOOPS, ScheduledNest};
+use crate::plan::ir::{AddressPair, MAX_BLOCK, ScheduledNest};
 
 /// What was brought together: whole cache lines.
 #[repr(align(64))]
 pub(super) struct Compact([u8; MAX_BLOCK]);
 
 /// How blocks of one size are brought together: which loops one copy takes, and which are walked around it.
-pub(super) struct Compaction {
+pub(super) struct Compaction<const N: usize> {
     elem: usize,
     /// How far each loop of a block steps in what was brought together.
-    pub(super) near: [i64; MAX_LOOPS],
+    pub(super) near: [i64; N],
     window: Window,
     outer: [OuterLoop; MAX_OUTER_LOOPS],
     taken: usize,
@@ -25,14 +25,14 @@ pub(super) struct Compaction {
     outside: SmallVec<[(usize, u64); 16]>,
 }
 
-impl Compaction {
+impl<const N: usize> Compaction<N> {
     /// `size`: how many iterations of each loop a block has.
-    pub(super) fn new(plan: &Plan, nest: &ScheduledNest, size: &[u64; MAX_LOOPS]) -> Compaction {
+    pub(super) fn new(plan: &Plan, nest: &ScheduledNest, size: &[u64; N]) -> Compaction<N> {
         let (loops, elem) = (&nest.loops, plan.op.source_size());
         // The verifier bounds the elements of a block, so that few loops have more than one iteration.
         let mut order: SmallVec<[usize; 16]> = (0..loops.len()).filter(|&i| size[i] > 1).collect();
         order.sort_unstable_by_key(|&i| loops[i].src().map(i64::unsigned_abs));
-        let (mut near, mut bytes) = ([0; MAX_LOOPS], elem as i64);
+        let (mut near, mut bytes) = ([0; N], elem as i64);
         for &i in &order {
             near[i] = bytes;
             bytes *= size[i] as i64;
@@ -73,7 +73,7 @@ impl Compaction {
     ) -> &'s [u8] {
         let Compact(bytes) = compact.get_or_insert_with(|| Compact([0; MAX_BLOCK]));
         let outer = &self.outer[..self.taken];
-        let (mut to, mut done) = (0_i64, [0_u64; MAX_LOOPS]);
+        let (mut to, mut done) = (0_i64, [0_u64; N]);
         loop {
             let from = (plan.src.space.unit_at(at[0]) + at[1]) as usize;
             let out = &mut Destination::cached(writable(bytes));

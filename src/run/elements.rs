@@ -7,15 +7,16 @@ use smallvec::SmallVec;
 use super::clip::advance;
 use super::compact::{Compact, Compaction};
 use super::destination::writable;
-use crate::plan::ir::{AddressPair, MAX_LOOPS, ScheduledNest};
+use crate::plan::ir::{AddressPair, ScheduledNest};
 use crate::plan::{Op, OutOfRange, Plan};
 
-/// The kernel calls for blocks of one size: which loops a call takes, and which are walked around it.
-pub(super) struct Calls<'p> {
+/// The kernel calls for blocks of one size, of a nest of at most `N` loops: which of them a call takes, and which are walked
+/// around it.
+pub(super) struct Calls<'p, const N: usize> {
     plan: &'p Plan,
     nest: &'p ScheduledNest,
     /// How many iterations of each loop a block has.
-    size: [u64; MAX_LOOPS],
+    size: [u64; N],
     rows: (u64, AddressPair, i64),
     cols: (u64, AddressPair, i64),
     tiles: (u64, AddressPair, i64),
@@ -23,15 +24,15 @@ pub(super) struct Calls<'p> {
     taken: usize,
     /// The loops that `outer` has, innermost first.
     taken_loops: [usize; MAX_OUTER_LOOPS],
-    outside: [usize; MAX_LOOPS],
+    outside: [usize; N],
     left: usize,
     prefetch_distance: isize,
     /// How blocks are brought together first, if they are.
-    compaction: Option<Compaction>,
+    compaction: Option<Compaction<N>>,
 }
 
-impl<'p> Calls<'p> {
-    pub(super) fn new(plan: &'p Plan, nest: &'p ScheduledNest, size: [u64; MAX_LOOPS]) -> Calls<'p> {
+impl<'p, const N: usize> Calls<'p, N> {
+    pub(super) fn new(plan: &'p Plan, nest: &'p ScheduledNest, size: [u64; N]) -> Calls<'p, N> {
         let schedule = &nest.schedule;
         let steps = |i: usize| step(nest, i);
         let compaction = schedule.compacted.then(|| Compaction::new(plan, nest, &size));
@@ -43,7 +44,7 @@ impl<'p> Calls<'p> {
         let mut outer = [OuterLoop::default(); MAX_OUTER_LOOPS];
         let mut taken = 0;
         let mut taken_loops = [0; MAX_OUTER_LOOPS];
-        let mut outside = [0; MAX_LOOPS];
+        let mut outside = [0; N];
         let mut left = 0;
         // Loops over slots of tiles that are unpacked; of what is not packed, all that stay in a unit.
         let block = plan.src.codec.is_some();
@@ -97,7 +98,7 @@ impl<'p> Calls<'p> {
         }
     }
 
-    pub(super) fn size(&self) -> &[u64; MAX_LOOPS] {
+    pub(super) fn size(&self) -> &[u64; N] {
         &self.size
     }
 
@@ -114,7 +115,7 @@ impl<'p> Calls<'p> {
         let source =
             compaction.map_or(source, |compaction| compaction.run(self.plan, self.nest, source, at, compact));
         let (mut from, mut to) = (0_i64, to as i64);
-        let mut done = [0_u64; MAX_LOOPS];
+        let mut done = [0_u64; N];
         loop {
             if compaction.is_none() {
                 from = self.plan.src.space.unit_at(at[0]) + at[1];
@@ -225,7 +226,7 @@ impl<'p> Calls<'p> {
     }
 }
 
-impl Calls<'_> {
+impl<const N: usize> Calls<'_, N> {
     /// Keeps the first value of a call, which begins at `at`, that its destination cannot hold.
     fn all_out_of_range(&self, source: &[u8], scratch: &mut Scratch, cast: Cast, at: AddressPair) {
         let (plan, size) = (self.plan, cast.source_size());

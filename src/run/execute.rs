@@ -7,8 +7,10 @@ use std::sync::{Mutex, PoisonError};
 use kernels::Destination;
 
 use super::clip::{Chunk, linear};
-use super::destination::{MAX_TASKS, Split, writable, written};
+use super::destination::{writable, written};
+use super::parts::{self, MAX_PARTS};
 use super::reads::reads;
+use super::share::{Deal, Places, Share};
 use super::task::Task;
 use super::threads::Executor;
 use crate::error::{Error, Result};
@@ -71,28 +73,20 @@ impl Plan {
             let (given, needed) = (len as u64, self.destination_bytes() as u64);
             return Err(Error::Length { what: "destination", given, needed });
         }
-        let threads = executor.threads();
-        if len <= self.tuning.threads_from || threads <= 1 || self.is_whole(threads) {
-            self.outcome(self.run(source, 0, Chunk::new(self, &(0..len))?, destination))?;
+        let threads = if len <= self.tuning.threads_from { 1 } else { executor.threads() };
+        if threads <= 1 {
+            let chunk = Chunk::new(self, &(0..len))?;
+            self.outcome(self.run(source, 0, Share::Range(chunk, destination)))?;
             return Ok(written(destination));
         }
-        let range = self.task_bytes(len / self.tasks(threads));
-        let split = Split::new(destination, range);
         let first = Mutex::new(None);
-        executor.run(split.tasks(), &|task| {
-            let Some((begin, out)) = split.take(task) else { return };
-            let Ok(chunk) = Chunk::new(self, &(begin..begin + out.len())) else { return };
-            if let Some(out_of_range) = self.run(source, 0, chunk, out) {
+        parts::each(executor, self.shares(destination, threads)?, |share| {
+            if let Some(out_of_range) = self.run(source, 0, share) {
                 let mut first = first.lock().unwrap_or_else(PoisonError::into_inner);
                 *first = OutOfRange::earlier(*first, out_of_range);
             }
-            // Not where the task has panicked, which an executor may hide from us.
-            split.finish(task);
-        });
-        if !split.all_finished() {
-            let needed = format!("{} tasks that have run to their ends", split.tasks());
-            return Err(Error::value("executor", "a return before every task had run", needed));
-        }
+        })
+        .map_err(|(_, error)| error)?;
         self.outcome(first.into_inner().unwrap_or_else(PoisonError::into_inner))?;
         Ok(written(destination))
     }
@@ -124,7 +118,7 @@ impl Plan {
             let (given, needed) = (out.len() as u64, chunk.len() as u64);
             return Err(Error::Length { what: "chunk", given, needed });
         }
-        self.outcome(self.run(source, 0, chunk, out))?;
+        self.outcome(self.run(source, 0, Share::Range(chunk, out)))?;
         Ok(written(out))
     }
 
@@ -151,7 +145,7 @@ impl Plan {
             let needed = format!("bytes {needed:?}");
             return Err(Error::value("source window", format!("bytes {given:?}"), needed));
         }
-        self.outcome(self.run(window, window_begin, chunk, writable(out)))
+        self.outcome(self.run(window, window_begin, Share::Range(chunk, writable(out))))
     }
 
     /// The bytes of the source, from the first to behind the last, that a chunk of the destination is made of;
@@ -174,14 +168,25 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether one thread makes the whole destination sooner than so many make ranges of it: where blocks go to several units
-    /// that are dealt to buffers, units of a range come from all over the source, an element of each of its lines.
-    fn is_whole(&self, threads: usize) -> bool {
-        let across = |nest: &ScheduledNest| {
+    /// What each task writes: a range of the destination or, where blocks go to several units that are dealt to buffers, units
+    /// that follow one another, with a range of each buffer. A range alone has units from all over the source, an element of
+    /// each of its lines.
+    fn shares<'d>(&self, destination: &'d mut [MaybeUninit<u8>], threads: usize) -> Result<Vec<Share<'d>>> {
+        let (len, tasks) = (destination.len(), self.tasks(threads));
+        let to_units = |nest: &ScheduledNest| {
             nest.loops.iter().zip(&nest.schedule.blocks).any(|(l, &n)| l.step[3] != 0 && n > 1)
         };
-        let dealt = self.dst.space.deal.is_some();
-        dealt && threads <= self.tuning.whole_threads && self.nests.iter().any(across)
+        if self.nests.iter().any(to_units)
+            && let Some(deal) = Deal::new(&self.dst.space, tasks.min(len / self.tuning.task))
+        {
+            return Ok(deal.shares(destination));
+        }
+        let bytes = self.task_bytes(len / tasks);
+        let share = |(task, range): (usize, &'d mut [MaybeUninit<u8>])| {
+            let begin = task * bytes;
+            Ok(Share::Range(Chunk::new(self, &(begin..begin + range.len()))?, range))
+        };
+        destination.chunks_mut(bytes).enumerate().map(share).collect()
     }
 
     /// How many tasks threads get: several for each, so that one that is held up delays little; but one for each where the
@@ -197,7 +202,7 @@ impl Plan {
     /// The bytes of a task near a size: whole iterations of some loop of the destination, so that few leaves are
     /// cut, and a multiple of the chunk alignment.
     fn task_bytes(&self, near: usize) -> usize {
-        let near = near.max(self.tuning.task).max(self.destination_bytes().div_ceil(MAX_TASKS));
+        let near = near.max(self.tuning.task).max(self.destination_bytes().div_ceil(MAX_PARTS));
         let chunk_alignment = self.chunk_alignment().max(1);
         let steps = self.nests.iter().flat_map(|n| &n.loops).map(|l| linear(self, l.step) as usize);
         let iteration = steps
@@ -212,19 +217,31 @@ impl Plan {
         out_of_range.map_or(Ok(()), |value| Err(value.error(self.op)))
     }
 
-    /// Writes a chunk of the destination to `out`, reading the source from `source_begin` on; the first value of it that
-    /// its destination cannot hold.
-    fn run(
-        &self,
-        source: &[u8],
-        source_begin: usize,
-        chunk: Chunk,
-        out: &mut [MaybeUninit<u8>],
-    ) -> Option<OutOfRange> {
-        if self.streams {
-            self.kernels.non_temporal(out, |out| Task::new(self, source, source_begin, out).run(chunk))
-        } else {
-            Task::new(self, source, source_begin, &mut Destination::cached(out)).run(chunk)
+    /// Writes a share of the destination, reading the source from `source_begin` on; the first value of it that its destination
+    /// cannot hold.
+    fn run(&self, source: &[u8], source_begin: usize, share: Share<'_>) -> Option<OutOfRange> {
+        match share {
+            Share::Range(chunk, bytes) => {
+                let write = |out: &mut Destination<'_>| {
+                    let places = Places::From(chunk.begin() as i64);
+                    Task::new(self, source, source_begin, out, places).chunk(chunk)
+                };
+                if self.streams {
+                    self.kernels.non_temporal(bytes, write)
+                } else {
+                    write(&mut Destination::cached(bytes))
+                }
+            }
+            Share::Dealt(dealt, mut ranges) => {
+                let write = |out: &mut Destination<'_>| {
+                    Task::new(self, source, source_begin, out, dealt.places()).dealt(dealt)
+                };
+                if self.streams {
+                    self.kernels.non_temporal_ranges(&mut ranges, write)
+                } else {
+                    write(&mut Destination::cached_ranges(&mut ranges))
+                }
+            }
         }
     }
 }

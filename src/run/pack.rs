@@ -10,16 +10,16 @@ use super::elements::{Scratch, TileRow};
 use super::task::Task;
 use crate::layout::axis::Addr;
 use crate::plan::Op;
-use crate::plan::ir::{Gather, LINE, Loop, MAX_BLOCK, MAX_LOOPS, ScheduledNest};
+use crate::plan::ir::{Gather, LINE, Loop, MAX_BLOCK, ScheduledNest};
 
 impl Task<'_, '_> {
     /// Packs a tile or a row of tiles: where they lie, if a kernel can read them there, else as they are brought together.
-    pub(super) fn pack(
+    pub(super) fn pack<const N: usize>(
         &mut self,
         nest: &ScheduledNest,
         parts: &[Gather],
-        first: &[u64; MAX_LOOPS],
-        size: &[u64; MAX_LOOPS],
+        first: &[u64; N],
+        size: &[u64; N],
         to: usize,
     ) {
         let plan = self.plan;
@@ -53,7 +53,7 @@ impl Task<'_, '_> {
     }
 
     /// Where a part of a tile lies in some iteration of the nest, counted from where the source begins.
-    fn moved(&self, part: &Gather, iteration: &[u64; MAX_LOOPS]) -> Addr {
+    fn moved<const N: usize>(&self, part: &Gather, iteration: &[u64; N]) -> Addr {
         let [unit, byte, slot] = part.src;
         part.moves.iter().zip(iteration).fold([unit, byte - self.source_begin, slot], |at, (step, &i)| {
             std::array::from_fn(|k| at[k] + step[k] * i as i64)
@@ -62,12 +62,12 @@ impl Task<'_, '_> {
 
     /// Packs tiles that no kernel reads as they lie: as many as there is room for are brought together in L1, whole tiles of
     /// 16-bit numbers as they are (half of the bytes, and no numbers to widen), all others as f32.
-    fn pack_gathered(
+    fn pack_gathered<const N: usize>(
         &mut self,
         nest: &ScheduledNest,
         parts: &[Gather],
-        first: &[u64; MAX_LOOPS],
-        size: &[u64; MAX_LOOPS],
+        first: &[u64; N],
+        size: &[u64; N],
         to: usize,
     ) {
         let plan = self.plan;

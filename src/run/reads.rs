@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::clip::{Chunk, View, clip};
 use crate::layout::axis::Addr;
 use crate::plan::Plan;
-use crate::plan::ir::{Leaf, ScheduledNest, src};
+use crate::plan::ir::{Leaf, MAX_LOOPS, ScheduledNest, src};
 
 /// The bytes of the source, from the first to behind the last, that a chunk of the destination is made of; empty where it
 /// is all padding.
@@ -26,7 +26,7 @@ struct Reads<'a> {
 }
 
 impl Reads<'_> {
-    fn view(&mut self, nest: &ScheduledNest, view: &View) {
+    fn view(&mut self, nest: &ScheduledNest, view: &View<MAX_LOOPS>) {
         let iterations = view.n.iter().copied().take(nest.loops.len());
         match &nest.leaf {
             Leaf::Fill => {}

@@ -1,4 +1,4 @@
-//! A task: one range of the destination that is written alone, nest by nest and block by block.
+//! A task: a share of the destination that is written alone, nest by nest and block by block.
 
 use kernels::Destination;
 
@@ -6,16 +6,23 @@ use super::assembly::{Assembly, Block};
 use super::clip::{Chunk, View, advance, clip, linear, place};
 use super::compact::Compact;
 use super::elements::{Calls, Scratch};
+use super::share::{Dealt, Places};
 use crate::plan::ir::{Leaf, MAX_LOOPS, ScheduledNest};
 use crate::plan::{OutOfRange, Plan};
 
-/// One range of the destination that is written alone.
+/// Loops of everyday nests. What is kept for each loop has so many places where they suffice: to clear [`MAX_LOOPS`] of each
+/// takes as long as to move a small tensor.
+const FEW_LOOPS: usize = 8;
+
+/// A share of the destination that is written alone.
 pub(super) struct Task<'a, 'd> {
     pub(super) plan: &'a Plan,
     pub(super) source: &'a [u8],
     /// The byte of the source at which `source` begins.
     pub(super) source_begin: i64,
     pub(super) out: &'a mut Destination<'d>,
+    /// Where the bytes of the destination lie in `out`.
+    places: Places,
     /// What is assembled before it is written.
     pub(super) block: Option<Block>,
     pub(super) scratch: Scratch,
@@ -29,24 +36,23 @@ impl<'a, 'd> Task<'a, 'd> {
         source: &'a [u8],
         source_begin: usize,
         out: &'a mut Destination<'d>,
+        places: Places,
     ) -> Task<'a, 'd> {
-        let source_begin = source_begin as i64;
-        Task { plan, source, source_begin, out, block: None, scratch: Scratch::default(), compact: None }
+        let (source_begin, scratch) = (source_begin as i64, Scratch::default());
+        Task { plan, source, source_begin, out, places, block: None, scratch, compact: None }
     }
 
     /// Writes all of `out`, which is the chunk; the first value that its destination cannot hold.
-    pub(super) fn run(mut self, chunk: Chunk) -> Option<OutOfRange> {
+    pub(super) fn chunk(mut self, chunk: Chunk) -> Option<OutOfRange> {
         let plan = self.plan;
-        let begin = chunk.begin() as i64;
         // What is written whole is written unit by unit as the source lies, not as the units do.
         let whole = chunk.len() == plan.destination_bytes();
         if whole {
-            plan.nests.iter().for_each(|nest| self.rectangle(nest, &View::of(nest), begin));
+            plan.nests.iter().for_each(|nest| self.nest(nest, None));
         }
         for stretch in chunk.stretches(&plan.dst.space) {
-            let range = (stretch.lo, stretch.hi);
-            for nest in plan.nests.iter().filter(|_| !whole) {
-                clip(plan, nest, range, &mut |nest, view| self.rectangle(nest, view, begin));
+            if !whole {
+                self.units(stretch.lo, stretch.hi);
             }
             if stretch.gap > 0 {
                 let to = stretch.at - chunk.begin() + (stretch.hi - stretch.lo) as usize;
@@ -56,22 +62,63 @@ impl<'a, 'd> Task<'a, 'd> {
         self.scratch.out_of_range
     }
 
-    /// Runs all iterations of a view, block by block; `begin` is the byte of the destination at which `out` begins.
-    fn rectangle(&mut self, nest: &ScheduledNest, view: &View, begin: i64) {
+    /// Writes all ranges of `out`, which are those of the units; the first value that its destination cannot hold.
+    pub(super) fn dealt(mut self, dealt: Dealt) -> Option<OutOfRange> {
+        let (plan, space) = (self.plan, &self.plan.dst.space);
+        let unit = space.unit_bytes as i64;
+        for units in dealt.units(space) {
+            self.units(units.start as i64 * unit, units.end as i64 * unit);
+        }
+        let gap = (space.pitch_bytes - space.unit_bytes) as usize;
+        for units in dealt.units(space).filter(|_| gap > 0) {
+            for unit in units {
+                let to = self.places.turn(self.out, space.unit_at(unit as i64)) + space.unit_bytes as usize;
+                plan.kernels.fill(&[0], self.out.bytes(), to, 1, 0, gap);
+            }
+        }
+        self.scratch.out_of_range
+    }
+
+    /// Writes a range of bytes, counted through all units.
+    fn units(&mut self, lo: i64, hi: i64) {
+        let plan = self.plan;
+        plan.nests.iter().for_each(|nest| self.nest(nest, Some((lo, hi))));
+    }
+
+    /// Writes all of a nest, or what it has of a range of bytes, counted through all units.
+    fn nest(&mut self, nest: &ScheduledNest, range: Option<(i64, i64)>) {
+        if nest.loops.len() <= FEW_LOOPS {
+            self.nest_of::<FEW_LOOPS>(nest, range);
+        } else {
+            self.nest_of::<MAX_LOOPS>(nest, range);
+        }
+    }
+
+    /// [`Task::nest`] of at most `N` loops.
+    fn nest_of<const N: usize>(&mut self, nest: &ScheduledNest, range: Option<(i64, i64)>) {
+        let plan = self.plan;
+        match range {
+            None => self.rectangle(nest, &View::<N>::of(nest)),
+            Some(range) => clip(plan, nest, range, &mut |nest, view: &View<N>| self.rectangle(nest, view)),
+        }
+    }
+
+    /// Runs all iterations of a view, block by block.
+    fn rectangle<const N: usize>(&mut self, nest: &ScheduledNest, view: &View<N>) {
         let (plan, schedule, count) = (self.plan, &nest.schedule, nest.loops.len());
         let blocks = &schedule.blocks;
-        let mut done = [0_u64; MAX_LOOPS];
-        let mut size = [1_u64; MAX_LOOPS];
+        let mut done = [0_u64; N];
+        let mut size = [1_u64; N];
         let mut at = view.at;
         // Bytes of an address are counted from where its unit begins, so this moves all of them.
         at[1] -= self.source_begin;
-        let mut calls: Option<Calls<'_>> = None;
-        let mut assembly: Option<Assembly<'_>> = None;
+        let mut calls: Option<Calls<'_, N>> = None;
+        let mut assembly: Option<Assembly<'_, N>> = None;
         loop {
             for i in 0..count {
                 size[i] = blocks[i].min(view.n[i] - done[i]);
             }
-            let to = (place(plan, at) - begin) as usize;
+            let to = self.places.turn(self.out, place(plan, at));
             match &nest.leaf {
                 Leaf::Element if schedule.assembled => {
                     let (first, left) = match schedule.overlap {
@@ -92,7 +139,7 @@ impl<'a, 'd> Task<'a, 'd> {
                         block,
                         at,
                         first,
-                        self.out,
+                        (self.out, self.places),
                         to,
                     );
                 }
@@ -128,7 +175,7 @@ impl<'a, 'd> Task<'a, 'd> {
         }
     }
 
-    fn fill(&mut self, nest: &ScheduledNest, size: &[u64; MAX_LOOPS], to: usize) {
+    fn fill<const N: usize>(&mut self, nest: &ScheduledNest, size: &[u64; N], to: usize) {
         let len = nest.schedule.cols.map_or(1, |c| size[c] as usize) * self.plan.dst.block_bytes;
         let rows = nest.schedule.rows.map_or(1, |r| size[r] as usize);
         let step = nest.schedule.rows.map_or(0, |r| linear(self.plan, nest.loops[r].step) as isize);
@@ -157,7 +204,8 @@ mod tests {
         let mut out = [0xFF; 64];
         let chunk = Chunk::new(&plan, &(32..96)).unwrap();
         assert_eq!(
-            Task::new(&plan, &source, 0, &mut Destination::cached(writable(&mut out))).run(chunk),
+            Task::new(&plan, &source, 0, &mut Destination::cached(writable(&mut out)), Places::From(32))
+                .chunk(chunk),
             None
         );
         assert_eq!(out[..5], [6, 7, 8, 9, 10]);

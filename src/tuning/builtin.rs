@@ -13,8 +13,6 @@ pub const ZEN4: Tuning = Tuning {
     threads_from: 256 << 10,
     task: 64 << 10,
     tasks_per_thread: 4,
-    // Found on Sapphire Rapids: ranges take 4 (from tiles of block floats) to 17 times as long (from a transpose).
-    whole_threads: 8,
     block: 16 << 10,
     // Twice of it costs a quarter of the speed.
     segment: 2048,

@@ -126,9 +126,6 @@ constants! {
     task: usize, 4096, 1 << 30;
     /// Tasks for each thread, so that one that is held up delays little; a number.
     tasks_per_thread: usize, 1, 64;
-    /// Up to so many threads, one of them alone makes a destination of pages whose elements lie in the source line by line: what
-    /// it makes several pages of at once, a range of pages is made of an element a line; a number.
-    whole_threads: usize, 1, 1024;
     /// The greatest block that is assembled in L1 before it is written.
     block: usize, 512, MAX_BLOCK;
     /// Of a block that is assembled, the run of the destination. Reading one block and writing another overlap in the

@@ -166,6 +166,18 @@ impl Kernels {
         write(&mut Destination::new(dst, stores))
     }
 
+    /// [`Kernels::non_temporal`] with a destination of several ranges, none of which is in use before
+    /// [`Destination::turn_to`].
+    pub fn non_temporal_ranges<'r, R>(
+        &self,
+        ranges: &'r mut [&'r mut [MaybeUninit<u8>]],
+        write: impl for<'d> FnOnce(&mut Destination<'d>) -> R,
+    ) -> R {
+        let stores = self.non_temporal_stores();
+        let _fence = stores.is_some().then_some(FenceOnDrop);
+        write(&mut Destination::of_ranges(ranges, stores))
+    }
+
     /// Whether this level has non-temporal stores; if not, [`Kernels::non_temporal`] gives a destination for ordinary ones.
     pub fn has_non_temporal_stores(&self) -> bool {
         self.non_temporal_stores().is_some()

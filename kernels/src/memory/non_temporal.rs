@@ -16,9 +16,16 @@ use std::mem::MaybeUninit;
 /// [`Kernels::non_temporal`](crate::Kernels::non_temporal), which fences when it ends. It cannot leave that call or its
 /// thread, and [`Destination::bytes`] fences before it lends bytes: so safe code cannot show another thread a byte that was
 /// there before a non-temporal store.
+///
+/// It may have several ranges, one of which is in use: [`Destination::turn_to`] chooses it.
 #[derive(Debug)]
 pub struct Destination<'d> {
+    /// The range in use.
     bytes: &'d mut [MaybeUninit<u8>],
+    /// All ranges, in the order of their numbers; where the one in use was, an empty one.
+    ranges: &'d mut [&'d mut [MaybeUninit<u8>]],
+    /// The number of the range in use.
+    range: usize,
     stores: Option<NonTemporal>,
     /// Whether there may have been a non-temporal store since the last fence.
     pending: bool,
@@ -33,13 +40,46 @@ impl<'d> Destination<'d> {
         Destination::new(bytes, None)
     }
 
+    /// The same in several ranges, none of which is in use before [`Destination::turn_to`].
+    #[inline]
+    pub fn cached_ranges(ranges: &'d mut [&'d mut [MaybeUninit<u8>]]) -> Destination<'d> {
+        Destination::of_ranges(ranges, None)
+    }
+
     /// A destination for the given stores. Whoever makes one with non-temporal stores fences before the borrow ends.
     #[inline]
     pub(crate) fn new(bytes: &'d mut [MaybeUninit<u8>], stores: Option<NonTemporal>) -> Destination<'d> {
-        Destination { bytes, stores, pending: false, one_thread: PhantomData }
+        Destination { bytes, ranges: &mut [], range: 0, stores, pending: false, one_thread: PhantomData }
     }
 
-    /// How many bytes it has.
+    /// [`Destination::new`] of several ranges.
+    #[inline]
+    pub(crate) fn of_ranges(
+        ranges: &'d mut [&'d mut [MaybeUninit<u8>]],
+        stores: Option<NonTemporal>,
+    ) -> Destination<'d> {
+        let range = ranges.len();
+        Destination { bytes: &mut [], ranges, range, stores, pending: false, one_thread: PhantomData }
+    }
+
+    /// Goes on in one of several ranges: bytes are counted from its first one on. It needs no fence, for the range that was in
+    /// use is lent to nobody.
+    ///
+    /// # Panics
+    /// Where there is no such range.
+    #[inline]
+    pub fn turn_to(&mut self, range: usize) {
+        if range != self.range {
+            let next = std::mem::take(&mut self.ranges[range]);
+            let last = std::mem::replace(&mut self.bytes, next);
+            if let Some(place) = self.ranges.get_mut(self.range) {
+                *place = last;
+            }
+            self.range = range;
+        }
+    }
+
+    /// How many bytes it has, or the range of it that is in use.
     #[inline]
     pub fn len(&self) -> usize {
         self.bytes.len()
@@ -280,6 +320,32 @@ mod tests {
             assert!(caught.is_err());
         };
         assert_eq!(fences(unwinding), 1);
+    }
+
+    #[test]
+    fn ranges_are_used_by_turns() {
+        let mut memory = [MaybeUninit::new(0_u8); 12];
+        let (first, rest) = memory.split_at_mut(3);
+        let (second, third) = rest.split_at_mut(4);
+        let addresses = [&*first, second, third].map(|range| (range.as_ptr().addr(), range.len()));
+        let mut ranges = [first, second, third];
+        let mut destination = Destination::cached_ranges(&mut ranges);
+        assert!(destination.is_empty());
+        for range in [1, 0, 0, 2, 1, 2] {
+            destination.turn_to(range);
+            assert_eq!((destination.addr(), destination.len()), addresses[range]);
+        }
+        let none = catch_unwind(AssertUnwindSafe(|| destination.turn_to(3)));
+        assert!(none.is_err());
+        // Stores to one range are fenced before another is lent.
+        let Some(stores) = NonTemporal::sse() else { return };
+        let (mut first, mut second) = ([MaybeUninit::new(0); 64], [MaybeUninit::new(0); 64]);
+        let mut ranges = [&mut first[..], &mut second[..]];
+        let mut destination = Destination::of_ranges(&mut ranges, Some(stores));
+        destination.turn_to(0);
+        *destination.parts().1 = true;
+        assert_eq!(fences(|| destination.turn_to(1)), 0);
+        assert_eq!(fences(|| _ = destination.bytes()), 1);
     }
 
     #[test]
