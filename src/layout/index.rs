@@ -49,9 +49,13 @@ pub(crate) fn connected<L: IntoIterator<Item = usize> + Clone>(
             }
         }
     }
-    let members = |g: usize| (0..dims).filter(|&d| group[d] == Some(g)).collect::<Vec<_>>();
-    let mut groups: Vec<Vec<usize>> = (0..dims).map(members).filter(|m| !m.is_empty()).collect();
-    groups.sort();
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for d in (0..dims).filter(|&d| group[d].is_some()) {
+        match groups.iter_mut().find(|members| group[members[0]] == group[d]) {
+            Some(members) => members.push(d),
+            None => groups.push(vec![d]),
+        }
+    }
     groups
 }
 

@@ -26,6 +26,7 @@ mod padding;
 pub(crate) mod piecewise;
 
 use kernels::{BlockCodec, BlockFormat, BlockOptions, TileShape};
+use smallvec::SmallVec;
 
 use crate::dtype::Format;
 use crate::error::{Error, Result};
@@ -101,6 +102,8 @@ pub struct Layout {
     shape: Vec<u64>,
     format: Format,
     tile: Option<Tile>,
+    /// Bytes of what one address step counts: an element, or a tile of a block format.
+    block_bytes: u64,
     pub(crate) axes: Vec<Axis>,
     pub(crate) replicas: Vec<Level>,
     /// Bytes in front of the first cell.
@@ -133,17 +136,20 @@ impl Layout {
         let Parts { shape, format, tile, axes, replicas, offset, space, fill, geometry } = parts;
         let total = space.units.checked_mul(space.pitch_bytes).filter(|&t| t <= MAX_BYTES);
         total.ok_or_else(|| Error::overflow("the size of the layout"))?;
-        if let Format::Block(block) = format {
+        let block_bytes = match format {
+            Format::Block(block) => tile.map_or(0, |tile| tile_bytes(block, tile)),
+            _ => element_bytes(format),
+        };
+        if let (Format::Block(block), 0) = (format, block_bytes) {
             let given = tile.map_or("no tile".into(), |t| format!("{}x{}", t.rows, t.cols));
-            if tile.is_none_or(|t| tile_bytes(block, t) == 0) {
-                return Err(Error::value(
-                    format!("tile of {block}", block = block.name()),
-                    given,
-                    "a tile of at least one group of elements",
-                ));
-            }
+            return Err(Error::value(
+                format!("tile of {block}", block = block.name()),
+                given,
+                "a tile of at least one group of elements",
+            ));
         }
-        let layout = Layout { shape, format, tile, axes, replicas, offset, space, fill, geometry };
+        let layout =
+            Layout { shape, format, tile, block_bytes, axes, replicas, offset, space, fill, geometry };
         if layout.elements() > 0 {
             layout.check_axes();
             layout.check_bounds()?;
@@ -242,10 +248,7 @@ impl Layout {
 
     /// Bytes of what one address step counts: an element, or a tile of a block format.
     pub(crate) fn block_bytes(&self) -> u64 {
-        match (self.format, self.tile) {
-            (Format::Block(block), Some(tile)) => tile_bytes(block, tile),
-            (format, _) => element_bytes(format),
-        }
+        self.block_bytes
     }
 
     /// How many elements all buffers can hold.
@@ -321,7 +324,7 @@ impl Layout {
     }
 
     /// The digits that move bytes, as steps through all units.
-    fn linear_levels(&self) -> Vec<(u64, i64)> {
+    fn linear_levels(&self) -> SmallVec<[(u64, i64); 16]> {
         self.levels().filter(|l| l.step[2] == 0).map(|l| (l.n, self.linear(l.step))).collect()
     }
 

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use smallvec::SmallVec;
+
 use super::gather;
 use super::ir::{AddressPair, Leaf, Loop, Nest, dst};
 use super::loops::{limit, simplify, upward};
@@ -80,7 +82,7 @@ fn groups(src: &Layout, dst: &Layout) -> Vec<Vec<usize>> {
 fn side<'a>(layout: &'a Layout, group: &[usize]) -> Result<(Addr, Cow<'a, Piecewise<3>>)> {
     let shape = layout.shape();
     let own = |axis: &Axis| wide(&axis.dims, shape).any(|d| group.contains(&d));
-    let mut axes: Vec<&Axis> = layout.axes.iter().filter(|a| own(a)).collect();
+    let mut axes: SmallVec<[&Axis; 4]> = layout.axes.iter().filter(|a| own(a)).collect();
     axes.sort_by_key(|axis| wide(&axis.dims, shape).next());
     let start = axes.iter().fold([0; 3], |at, axis| add(at, axis.start));
     let in_order = axes.iter().flat_map(|axis| wide(&axis.dims, shape));
@@ -145,7 +147,9 @@ fn interleaved(region: &Region<6>, layout: &Layout) -> Option<usize> {
 }
 
 /// A nest with its loops in order of destination, and joined where they chain on both sides.
-fn nest(region: Region<6>, leaf: Leaf, layout: &Layout) -> Nest {
+fn nest(mut region: Region<6>, leaf: Leaf, layout: &Layout) -> Nest {
+    // They come with the least step first.
+    region.loops.reverse();
     let loops = region.loops.into_iter().filter(|l| l.0 > 1).map(|(n, step)| Loop { n, step });
     Nest::new(region.at, simplify(loops.collect(), |l| layout.linear(l.dst())), leaf)
 }

@@ -17,6 +17,8 @@ mod verify;
 #[cfg(test)]
 mod mutations;
 
+use std::sync::OnceLock;
+
 use kernels::Kernels;
 
 pub(crate) use conversion::{Conversion, Endpoint, Op, OutOfRange, fill};
@@ -56,7 +58,8 @@ impl Plan {
     /// one place, this machine cannot address the buffers, or the layouts break into too many regions. Where there is
     /// a profile that cannot be read, as [`in_force`].
     pub fn compile(src: &Layout, dst: &Layout, options: &Options) -> Result<Plan> {
-        Plan::compile_with(src, dst, options, &in_force()?.tuning())
+        // The numbers of a profile were checked when it was made.
+        Plan::compile_by(src, dst, options, &in_force()?.tuning())
     }
 
     /// [`Plan::compile`] with other numbers to schedule by. They make a plan faster or slower and change no byte.
@@ -65,6 +68,11 @@ impl Plan {
     /// As [`Plan::compile`], and as [`Tuning::check`].
     pub fn compile_with(src: &Layout, dst: &Layout, options: &Options, tuning: &Tuning) -> Result<Plan> {
         tuning.check()?;
+        Plan::compile_by(src, dst, options, tuning)
+    }
+
+    /// [`Plan::compile_with`] with numbers that were checked before.
+    fn compile_by(src: &Layout, dst: &Layout, options: &Options, tuning: &Tuning) -> Result<Plan> {
         if src.shape() != dst.shape() {
             return Err(Error::value(
                 "shape of the destination",
@@ -149,16 +157,21 @@ impl Plan {
     }
 }
 
-/// The kernels of the level asked for: by the caller, by `TILEWRIGHT_ISA`, or else the best there is.
+/// The kernels of the level asked for: by the caller, by `TILEWRIGHT_ISA`, or else the best there is. The variable is read
+/// once, as that of the profile is: to look through the environment takes as long as a nest.
 fn kernels_for(isa: Option<Isa>) -> Result<&'static Kernels> {
+    static NAMED: OnceLock<Option<String>> = OnceLock::new();
     let unavailable = |given: String| Error::Isa {
         given,
         available: Isa::available().map(Isa::name).collect::<Vec<_>>().join(", "),
     };
-    let isa = match (isa, std::env::var("TILEWRIGHT_ISA")) {
-        (Some(isa), _) => isa,
-        (None, Ok(name)) => Isa::from_name(&name).ok_or_else(|| unavailable(name))?,
-        (None, Err(_)) => Isa::best(),
+    let named = || NAMED.get_or_init(|| std::env::var("TILEWRIGHT_ISA").ok()).as_ref();
+    let isa = match isa {
+        Some(isa) => isa,
+        None => match named() {
+            Some(name) => Isa::from_name(name).ok_or_else(|| unavailable(name.clone()))?,
+            None => Isa::best(),
+        },
     };
     Kernels::for_isa(isa).ok_or_else(|| unavailable(isa.name().into()))
 }

@@ -27,7 +27,8 @@ pub struct Options {
     pub saturate: bool,
     /// Whether the destination is written with non-temporal stores.
     pub store: Store,
-    /// The instruction set level; none: what `TILEWRIGHT_ISA` says, or the best of the machine.
+    /// The instruction set level; none: what `TILEWRIGHT_ISA` said when the process first compiled a plan, or the best of the
+    /// machine.
     pub isa: Option<Isa>,
 }
 

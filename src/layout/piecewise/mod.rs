@@ -274,6 +274,25 @@ impl<const K: usize> Piecewise<K> {
         }
     }
 
+    /// The same tree with more addresses, which step with the coordinate: `put` is given a step of this map's and how many
+    /// coordinates it goes.
+    pub(crate) fn with<const M: usize>(&self, put: &impl Fn(Step<K>, i64) -> Step<M>) -> Piecewise<M> {
+        match self {
+            Piecewise::Run { len, step } => Piecewise::run(*len, put(*step, 1)),
+            Piecewise::Loop { n, step, period, body } => {
+                body.with(put).repeat(*n, put(*step, *period as i64))
+            }
+            Piecewise::Seq(parts) => {
+                let part = |p: &Part<K>| Part {
+                    begin: p.begin,
+                    at: put(p.at, p.begin as i64),
+                    map: p.map.with(put),
+                };
+                Piecewise::Seq(parts.iter().map(part).collect())
+            }
+        }
+    }
+
     /// The map through the given addresses, one for each coordinate.
     ///
     /// # Errors
@@ -300,20 +319,7 @@ impl<const K: usize> Piecewise<K> {
 impl Piecewise<1> {
     /// The map to both the address and the coordinate itself.
     pub(crate) fn graph(&self) -> Piecewise<2> {
-        match self {
-            Piecewise::Run { len, step: [s] } => Piecewise::run(*len, [*s, 1]),
-            Piecewise::Loop { n, step: [s], period, body } => Piecewise::Loop {
-                n: *n,
-                step: [*s, *period as i64],
-                period: *period,
-                body: Box::new(body.graph()),
-            },
-            Piecewise::Seq(parts) => {
-                let graph =
-                    |p: &Part<1>| Part { begin: p.begin, at: [p.at[0], p.begin as i64], map: p.map.graph() };
-                Piecewise::Seq(parts.iter().map(graph).collect())
-            }
-        }
+        self.with(&|[s], u| [s, u])
     }
 }
 

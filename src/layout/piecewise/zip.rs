@@ -22,6 +22,12 @@ pub(super) fn zip_within<const K: usize, const L: usize, const KL: usize>(
 ) -> Result<(Step<KL>, Piecewise<KL>)> {
     debug_assert_eq!(K + L, KL);
     debug_assert_eq!(a.len(), b.len());
+    // Beside a run, as the rows of an array are, the other map keeps its tree.
+    match (a, b) {
+        (Piecewise::Run { step, .. }, _) => return Ok(([0; KL], b.with(&|t, u| pair(scale(*step, u), t)))),
+        (_, Piecewise::Run { step, .. }) => return Ok(([0; KL], a.with(&|s, u| pair(s, scale(*step, u))))),
+        _ => {}
+    }
     let mut out = Builder::default();
     zip_into(View::new(a, [0; K]), View::new(b, [0; L]), a.len(), &mut out, budget)?;
     Ok(out.finish())

@@ -68,9 +68,10 @@ fn as_written(loops: &[Loop], segment: &Segment, between: &[usize], source: u64)
 /// The source's order, but for the loops from `line` on, which fill a line and its neighbour. Blocks have runs of
 /// `run` bytes on both sides.
 fn as_read(loops: &[Loop], block_bytes: i64, line: usize, run: i64) -> Schedule {
-    let mut within = by_source(&loops[..line]);
-    within.extend(line..loops.len());
-    let mut schedule = Schedule::ordered(loops, by_source(loops), within);
+    let order = by_source(loops);
+    let outside = order.iter().copied().filter(|&i| i < line);
+    let within = outside.chain(line..loops.len()).collect();
+    let mut schedule = Schedule::ordered(loops, order, within);
     let mut chained: Vec<usize> = (0..loops.len()).filter(|&i| stays_in_unit(&loops[i])).collect();
     for side in [1, 4] {
         chained.sort_by_key(|&i| loops[i].step[side]);

@@ -14,7 +14,7 @@ use sides::{Destination, Joint, Source};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::layout::axis::Addr;
-use crate::plan::ir::{AddressPair, Leaf, ScheduledNest, dst, src};
+use crate::plan::ir::{AddressPair, Gather, Leaf, ScheduledNest, dst, src};
 
 /// Parts into which one nest may break before it is sampled.
 pub(super) const MAX_BOXES: usize = 1 << 12;
@@ -74,28 +74,22 @@ struct Moves {
 impl Moves {
     /// Runs of slots that go through several rows of a tile of `cols` columns are two loops from the beginning: a run
     /// leads far out of the tensor's columns, and longer loops were halved for it, into hundreds of parts for a nest.
-    fn of(nest: &ScheduledNest, cols: u64) -> Vec<Moves> {
+    fn of(nest: &ScheduledNest, cols: u64) -> impl Iterator<Item = Moves> {
         let pair = |from: Addr, to: Addr| [from[0], from[1], from[2], to[0], to[1], to[2]];
-        match &nest.leaf {
-            Leaf::Fill => Vec::new(),
-            Leaf::Element => {
-                vec![Moves { at: nest.at, loops: nest.loops.iter().map(|l| (l.n, l.step)).collect() }]
-            }
-            Leaf::Pack(parts) => {
-                let [unit, byte, _] = dst(nest.at);
-                let moves = |part: &crate::plan::ir::Gather| {
-                    let outer =
-                        nest.loops.iter().zip(&part.moves).map(|(l, &from)| (l.n, pair(from, l.dst())));
-                    let inner = part.loops.iter().flat_map(|l| {
-                        let in_rows = l.step[5] == 1 && l.n > cols && l.n % cols == 0;
-                        let rows = in_rows.then(|| (l.n / cols, l.step.map(|s| s * cols as i64)));
-                        rows.into_iter().chain([(if in_rows { cols } else { l.n }, l.step)])
-                    });
-                    Moves { at: pair(part.src, [unit, byte, part.slot]), loops: outer.chain(inner).collect() }
-                };
-                parts.iter().map(moves).collect()
-            }
-        }
+        let parts: &[Gather] = if let Leaf::Pack(parts) = &nest.leaf { parts } else { &[] };
+        let elements = (nest.leaf == Leaf::Element)
+            .then(|| Moves { at: nest.at, loops: nest.loops.iter().map(|l| (l.n, l.step)).collect() });
+        let [unit, byte, _] = dst(nest.at);
+        let moves = move |part: &Gather| {
+            let outer = nest.loops.iter().zip(&part.moves).map(|(l, &from)| (l.n, pair(from, l.dst())));
+            let inner = part.loops.iter().flat_map(|l| {
+                let in_rows = l.step[5] == 1 && l.n > cols && l.n % cols == 0;
+                let rows = in_rows.then(|| (l.n / cols, l.step.map(|s| s * cols as i64)));
+                rows.into_iter().chain([(if in_rows { cols } else { l.n }, l.step)])
+            });
+            Moves { at: pair(part.src, [unit, byte, part.slot]), loops: outer.chain(inner).collect() }
+        };
+        elements.into_iter().chain(parts.iter().map(moves))
     }
 
     fn iterations(&self) -> u128 {
@@ -225,7 +219,7 @@ mod tests {
     use super::*;
     use crate::family::Tensor;
     use crate::plan::conversion::Conversion;
-    use crate::plan::ir::{Gather, Loop, Nest, Schedule};
+    use crate::plan::ir::{Loop, Nest, Schedule};
     use crate::plan::{lower, schedule};
     use crate::{DType, Descriptor, Options, Placement, Plan};
 
@@ -334,7 +328,8 @@ mod tests {
             let (loops, leaf) = (vec![outer], Leaf::Pack(vec![part]));
             let schedule = Schedule::new(&loops);
             let nest = Nest { at: [0, 0, 0, 11, 12, 0], loops, leaf, schedule };
-            let [moves] = &Moves::of(&nest, cols)[..] else { panic!("one part") };
+            let moves: Vec<Moves> = Moves::of(&nest, cols).collect();
+            let [moves] = &moves[..] else { panic!("one part") };
             assert_eq!((moves.at, moves.loops[0]), ([5, 6, 7, 11, 12, 9], (2, [1, 2, 3, 8, 64, 0])));
             moves.loops[1..].iter().map(|&(n, step)| (n, step[1], step[5])).collect::<Vec<_>>()
         };

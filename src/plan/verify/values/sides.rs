@@ -200,15 +200,20 @@ impl<'a> Destination<'a> {
         if rest < 0 || slot < 0 {
             return None;
         }
+        // Most digits of a step are 0, and a division takes longer than to see that.
         for &(digit, counts) in &self.bytes {
-            let value = (rest / digit.bytes).min(digit.n - 1);
-            rest -= value * digit.bytes;
-            put(counts, value);
+            if rest >= digit.bytes {
+                let value = (rest / digit.bytes).min(digit.n - 1);
+                rest -= value * digit.bytes;
+                put(counts, value);
+            }
         }
         for &(digit, counts) in &self.slots {
-            let value = (slot / digit.slot).min(digit.n - 1);
-            slot -= value * digit.slot;
-            put(counts, value);
+            if slot >= digit.slot {
+                let value = (slot / digit.slot).min(digit.n - 1);
+                slot -= value * digit.slot;
+                put(counts, value);
+            }
         }
         (rest == 0 && slot == 0).then_some(())
     }
@@ -247,7 +252,7 @@ impl Joint {
     pub(super) fn new(source: &Layout, destination: &Layout) -> Joint {
         let shape = source.shape();
         // Of each dimension: axis of the source, what it weighs there, and the dimension behind it.
-        let mut places = vec![(0, 0, None); shape.len()];
+        let mut places: SmallVec<[_; 8]> = smallvec![(0, 0, None); shape.len()];
         for (axis, own) in source.axes.iter().enumerate() {
             let (mut weight, mut behind) = (1, None);
             for d in wide(&own.dims, shape).rev() {
