@@ -1,6 +1,6 @@
 //! Casts of whole numbers.
 
-use super::{Kernels, as_written, one_of, sparse};
+use super::{Kernels, as_written, one_of};
 use crate::{Cast, Integer, Number, OuterLoop, Window};
 
 /// Every pair of formats over the edges of all ranges, through the windows that take a path of their own.
@@ -11,7 +11,7 @@ pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
     let numbers = Number::ALL;
     let floats = Integer::ALL.into_iter().flat_map(|from| numbers.map(|to| Cast::Value(from, to)));
     let casts = pairs.chain(floats).chain(numbers.map(Cast::Truth));
-    for (turn, cast) in one_of(13 * sparse(), 0, casts).enumerate() {
+    for (turn, cast) in one_of(29, 0, casts).enumerate() {
         let (from, to) = (cast.source_size(), cast.size());
         let src: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes().into_iter().take(from)).collect();
         let (f, t) = (from as isize, to as isize);

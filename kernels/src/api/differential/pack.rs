@@ -43,7 +43,7 @@ pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
             }
         }
     }
-    for (turn, format) in one_of(5, 1, BlockFormat::ALL).enumerate() {
+    for (turn, format) in one_of(14, 1, BlockFormat::ALL).enumerate() {
         let codec = BlockCodec::new(format, TileShape::DEFAULT, BlockOptions::default()).unwrap();
         for from in one_of(3, turn, [Number::F32, Number::Bf16, Number::F16]) {
             let tiles = if cfg!(miri) { 1 } else { 100 };
