@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-/// Memory may grow by so much between a third of the time and its end: what allocators keep.
+/// Memory of the process may grow by so much between a third of the time and its end: what allocators keep.
 const GROWTH: u64 = 48 << 20;
+
+/// Bytes that may be held when all is given back, beside those held before: of a pool of threads, which stays (20 KB).
+const LEFT: usize = 64 << 10;
 
 /// How long: `TILEWRIGHT_SOAK` seconds, or two.
 pub(crate) fn soak_time() -> Duration {
@@ -22,4 +25,9 @@ pub(crate) fn assert_no_growth(early: Option<u64>, late: Option<u64>) {
     if let (Some(early), Some(late)) = (early, late) {
         assert!(late < early + GROWTH, "{early} bytes, then {late}");
     }
+}
+
+/// Fails where something was not given back, of the bytes that were held before and after.
+pub(crate) fn assert_given_back(before: usize, after: usize) {
+    assert!(after <= before + LEFT, "{before} bytes were held before, and {after} after");
 }

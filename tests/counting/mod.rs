@@ -1,7 +1,8 @@
-//! What a thread takes of memory: how many times it allocates, and how many bytes it holds at once.
+//! What a thread takes of memory: how many times it allocates, and how many bytes it holds at once; and what all threads hold.
 
 use std::alloc::{GlobalAlloc, Layout as Place, System};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The system's allocator, which counts what each thread asks of it.
 struct Counting;
@@ -12,8 +13,12 @@ thread_local! {
     static PEAK: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Counts bytes that come, and bytes that go. A thread that is ending no longer counts.
+/// Bytes that the process holds, whichever thread took them.
+static HELD_BY_ALL: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts bytes that come, and bytes that go. A thread that is ending no longer counts by itself.
 fn count(come: usize, go: usize) {
+    HELD_BY_ALL.fetch_add(come.wrapping_sub(go), Ordering::Relaxed);
     if come > 0 {
         let _ = ALLOCATIONS.try_with(|n| n.set(n.get() + 1));
     }
@@ -69,4 +74,10 @@ pub(crate) fn most_held(work: impl FnOnce()) -> usize {
     PEAK.set(before);
     work();
     PEAK.get() - before
+}
+
+/// Bytes that the process holds, whichever thread took them.
+#[allow(dead_code)]
+pub(crate) fn held_by_all() -> usize {
+    HELD_BY_ALL.load(Ordering::Relaxed)
 }

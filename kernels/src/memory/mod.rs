@@ -38,10 +38,3 @@ pub(crate) fn as_written(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
     // uninitialised byte.
     unsafe { std::slice::from_raw_parts_mut(at, len) }
 }
-
-/// What a test's destination holds after a kernel wrote to it.
-#[cfg(test)]
-pub(crate) fn assume_written(bytes: Vec<MaybeUninit<u8>>) -> Vec<u8> {
-    // SAFETY: the tests fill their destinations before they hand them to a kernel.
-    bytes.into_iter().map(|byte| unsafe { byte.assume_init() }).collect()
-}

@@ -1,8 +1,6 @@
 //! Copies and transposes.
 
-use std::mem::MaybeUninit;
-
-use super::{Kernels, assume_written, one_of, sampled};
+use super::{Kernels, as_written, one_of, sampled};
 use crate::{OuterLoop, Window};
 
 /// Bytes left around the window on all sides; none may change.
@@ -62,12 +60,12 @@ pub(crate) fn sweep_non_temporal(tested: &Kernels, rule: &Kernels) {
             let src: Vec<u8> =
                 (0..12 * elem as u32).map(|i| (i.wrapping_mul(0x9E37_79B1) >> 24) as u8).collect();
             let run = |kernels: &Kernels, before: u8| {
-                let mut dst = vec![MaybeUninit::new(before); 36 * pitch + 128];
+                let mut dst = vec![before; 36 * pitch + 128];
                 let aligned = dst.as_ptr().align_offset(64);
-                kernels.non_temporal(&mut dst, |dst| {
+                kernels.non_temporal(as_written(&mut dst), |dst| {
                     kernels.copy_loops(elem, &src, 0, dst, aligned + at, &w, &outer, distance);
                 });
-                assume_written(dst)[aligned..][..36 * pitch + 64].to_vec()
+                dst[aligned..][..36 * pitch + 64].to_vec()
             };
             for before in [0x00, 0xFF] {
                 assert!(
@@ -121,9 +119,9 @@ fn same(tested: &Kernels, rule: &Kernels, elem: usize, w: &Window) {
     // A byte ramp would repeat every 256 bytes; this sequence does not within any window here.
     let src: Vec<u8> = (0..src_len as u32).map(|i| (i.wrapping_mul(0x9E37_79B1) >> 24) as u8).collect();
     let run = |kernels: &Kernels, before: u8| {
-        let mut dst = vec![MaybeUninit::new(before); dst_len + 2 * MARGIN];
-        kernels.copy(elem, &src, src_at, &mut dst, dst_at + MARGIN, w);
-        assume_written(dst)
+        let mut dst = vec![before; dst_len + 2 * MARGIN];
+        kernels.copy(elem, &src, src_at, as_written(&mut dst), dst_at + MARGIN, w);
+        dst
     };
     // Two fills before, so that a byte left out cannot hide behind an equal one.
     for before in [0x00, 0xFF] {

@@ -1,8 +1,6 @@
 //! Fills.
 
-use std::mem::MaybeUninit;
-
-use super::{Kernels, assume_written, one_of, sampled};
+use super::{Kernels, as_written, one_of, sampled};
 
 /// Patterns of every path, and runs from nothing to past two lines, chained, apart, and going down.
 pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
@@ -25,9 +23,9 @@ fn same(tested: &Kernels, rule: &Kernels, pattern: &[u8], rows: usize, dst_row: 
     let distance = rows.saturating_sub(1) * dst_row.unsigned_abs();
     let at = MARGIN + if dst_row < 0 { distance } else { 0 };
     let run = |kernels: &Kernels, before: u8| {
-        let mut dst = vec![MaybeUninit::new(before); distance + len + 2 * MARGIN];
-        kernels.fill(pattern, &mut dst, at, rows, dst_row, len);
-        assume_written(dst)
+        let mut dst = vec![before; distance + len + 2 * MARGIN];
+        kernels.fill(pattern, as_written(&mut dst), at, rows, dst_row, len);
+        dst
     };
     for before in [0x00, 0xFF] {
         let (got, want) = (run(tested, before), run(rule, before));

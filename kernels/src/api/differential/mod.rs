@@ -8,7 +8,7 @@ pub(super) mod pack;
 pub(super) mod unpack;
 
 use super::Kernels;
-use crate::memory::assume_written;
+use crate::memory::as_written;
 use crate::{BlockCodec, BlockFormat, BlockOptions, Decoding, Number, Rounding, TileShape};
 
 /// All of `from..=to`; under Miri, which is a thousand times slower, its first and last.
@@ -20,6 +20,14 @@ pub(super) fn sampled(from: usize, to: usize) -> impl Iterator<Item = usize> {
 pub(super) fn one_of<T>(n: usize, turn: usize, all: impl IntoIterator<Item = T>) -> impl Iterator<Item = T> {
     let (first, step) = if cfg!(miri) { (turn % n, n) } else { (0, 1) };
     all.into_iter().skip(first).step_by(step)
+}
+
+/// Codes of `size` bytes each, one after another.
+fn bytes(codes: impl Iterator<Item = u64>, size: usize) -> Vec<u8> {
+    codes.fold(Vec::new(), |mut all, code| {
+        all.extend_from_slice(&code.to_le_bytes()[..size]);
+        all
+    })
 }
 
 /// A small generator (xorshift64*) whose state is printed when a case fails.
@@ -65,13 +73,13 @@ impl Random {
             if i % 16 == 0 {
                 kind = self.next() % 11;
             }
-            Number::F32.convert(number, self.number(kind).to_bits().into()).to_le_bytes()
+            Number::F32.convert(number, self.number(kind).to_bits().into())
         };
-        (0..count).map(code).flat_map(|code| code.into_iter().take(number.size())).collect()
+        bytes((0..count).map(code), number.size())
     }
 }
 
-/// Every codec there is; a sample of them under Miri.
+/// Every codec there is; under Miri a sample of those with small tiles.
 pub(super) fn codecs() -> impl Iterator<Item = BlockCodec> {
     let flags = [false, true];
     let roundings = [Rounding::Host, Rounding::Device, Rounding::DeviceOp, Rounding::Truncate];
@@ -92,9 +100,9 @@ pub(super) fn codecs() -> impl Iterator<Item = BlockCodec> {
     let options = options.chain([BlockOptions { compact: true, ..BlockOptions::default() }]);
     let all = BlockFormat::ALL.into_iter().flat_map(move |format| {
         let options = options.clone();
-        TileShape::all().flat_map(move |tile| {
+        TileShape::all().filter(|tile| !cfg!(miri) || tile.rows() <= 4).flat_map(move |tile| {
             options.clone().filter_map(move |options| BlockCodec::new(format, tile, options).ok())
         })
     });
-    one_of(251, 0, all)
+    one_of(61, 0, all)
 }
