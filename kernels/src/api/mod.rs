@@ -215,8 +215,7 @@ impl Kernels {
     /// their formats; strides are in bytes. No other byte of `dst` is touched.
     ///
     /// Any pair works, at any strides. Fastest are f32, f16, bf16 and SEN169 among each other where rows (or columns) are
-    /// contiguous on both sides; what is contiguous on one side, or along rows here and columns there, is brought together
-    /// in L1 first.
+    /// contiguous on both sides, or rows here and columns there; others are brought together in L1 first.
     ///
     /// # Panics
     /// When a byte of the window lies outside `src` or `dst`, or `dst` is too small to hold the elements side by

@@ -37,6 +37,7 @@ impl<'a> WindowCopy<'a> {
     }
 
     /// The source and the offset of element (0, 0) in it; the same for the destination.
+    #[inline(always)]
     pub(crate) fn into_slices(self) -> (&'a [u8], usize, &'a mut [MaybeUninit<u8>], usize) {
         (self.src, self.src_at, self.dst, self.dst_at)
     }

@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::strided::{self, Side};
+use super::strided::{self, Blocks, Side};
 use crate::formats::{Cast, Integer};
 use crate::memory::{
     OuterLoop, Window, assert_loop_count, assert_readable, assert_writable, for_each_iteration,
@@ -75,6 +75,7 @@ macro_rules! with_type {
 #[inline(always)]
 pub(crate) fn body(on: Casting<'_>) {
     let Casting { cast, src, dst, window, prefetch_distance, fits, .. } = on;
+    let blocks = Blocks::new(window, cast.source_size(), cast.size());
     let mut scratch = None;
     for_each_iteration(
         on.outer,
@@ -83,7 +84,7 @@ pub(crate) fn body(on: Casting<'_>) {
             let src = Side { bytes: src, at: on.src_at.wrapping_add_signed(from), size: cast.source_size() };
             let dst = Side { bytes: &mut *dst, at: on.dst_at.wrapping_add_signed(to), size: cast.size() };
             strided::convert(
-                window,
+                blocks,
                 src,
                 dst,
                 prefetch_distance,

@@ -2,7 +2,8 @@
 
 use std::mem::MaybeUninit;
 
-use super::strided::{self, FACE, STICK, Side};
+use super::strided::{self, Blocks, FACE, STICK, Side};
+use super::transpose::{self, SQUARE};
 use crate::formats::Number;
 use crate::memory::{
     CACHE_LINE, OuterLoop, Window, assert_loop_count, assert_readable, assert_writable, for_each_iteration,
@@ -52,20 +53,25 @@ impl<'a> Conversion<'a> {
         Some(Conversion { from, to, src, src_at, dst, dst_at, window: *window, outer, prefetch_distance })
     }
 
-    /// The same with contiguous elements along the columns, if there are any along rows or columns, and whether there are.
+    /// The same with rows and columns as they suit best, and how its elements lie.
     #[inline(always)]
-    fn with_contiguous_columns(self) -> (Self, bool) {
+    fn oriented(self) -> (Self, Lie) {
         let (from, to) = (self.from.size() as isize, self.to.size() as isize);
-        let w = self.window;
+        let (w, swapped) = (self.window, self.window.swapped());
+        let across = |w: Window| w.src_row == from && w.dst_col == to && w.rows.min(w.cols) >= SQUARE;
         if w.src_col == from && w.dst_col == to {
             // Rows that follow one another on both sides are one row; the products are distances inside the slices.
             let chained = w.src_row == from * w.cols as isize && w.dst_row == to * w.cols as isize;
             let window = if chained { Window { rows: 1, cols: w.rows * w.cols, ..w } } else { w };
-            (Self { window, ..self }, true)
+            (Self { window, ..self }, Lie::Runs)
         } else if w.src_row == from && w.dst_row == to {
-            (Self { window: w.swapped(), ..self }, true)
+            (Self { window: swapped, ..self }, Lie::Runs)
+        } else if across(w) {
+            (self, Lie::Across)
+        } else if across(swapped) {
+            (Self { window: swapped, ..self }, Lie::Across)
         } else {
-            (self, false)
+            (self, Lie::Apart)
         }
     }
 
@@ -88,6 +94,7 @@ impl<'a> Conversion<'a> {
     #[inline(always)]
     fn strided(self) {
         let Conversion { from, to, src, dst, window, prefetch_distance, .. } = self;
+        let blocks = Blocks::new(window, from.size(), to.size());
         let mut scratch = None;
         for_each_iteration(
             self.outer,
@@ -97,7 +104,7 @@ impl<'a> Conversion<'a> {
                 let dst =
                     Side { bytes: &mut *dst, at: self.dst_at.wrapping_add_signed(dst_at), size: to.size() };
                 strided::convert(
-                    window,
+                    blocks,
                     src,
                     dst,
                     prefetch_distance,
@@ -110,6 +117,72 @@ impl<'a> Conversion<'a> {
     }
 
     #[inline(always)]
+    fn steps<S: Step<M, N>, const M: usize, const N: usize>(self, lie: Lie) {
+        if lie == Lie::Runs { self.runs::<S, M, N>() } else { self.across::<S, M, N>() }
+    }
+
+    /// A transpose, a square at a time: it is converted and transposed in registers, in whichever order moves less.
+    #[inline(always)]
+    fn across<S: Step<M, N>, const M: usize, const N: usize>(mut self) {
+        let w = self.window;
+        // Of both sides a line after the other, each finished while it is in L1.
+        let squares =
+            |count: usize, line: usize| (0..count).step_by(line).map(move |at| at..count.min(at + line));
+        for_each_iteration(
+            self.outer,
+            #[inline(always)]
+            |src, dst| {
+                let (src, dst) = (self.src_at.wrapping_add_signed(src), self.dst_at.wrapping_add_signed(dst));
+                for cols in squares(w.cols, CACHE_LINE / N) {
+                    for rows in squares(w.rows, CACHE_LINE / M) {
+                        for c in cols.clone().step_by(SQUARE) {
+                            // The last square repeats elements of the one before.
+                            let c = c.min(w.cols - SQUARE);
+                            let from = src.wrapping_add_signed((c as isize).wrapping_mul(w.src_col));
+                            let to = dst + c * N;
+                            self.prefetch_square(from + rows.start * M);
+                            for r in rows.clone().step_by(SQUARE) {
+                                let r = r.min(w.rows - SQUARE);
+                                let to = to.wrapping_add_signed((r as isize).wrapping_mul(w.dst_row));
+                                self.square::<S, M, N>(from + r * M, to);
+                            }
+                        }
+                    }
+                }
+            },
+        );
+    }
+
+    #[inline(always)]
+    fn prefetch_square(&self, at: usize) {
+        if self.prefetch_distance != 0 {
+            // The last byte of a line's worth: the first may lie in a line that is being read.
+            let last = at.wrapping_add(CACHE_LINE - 1);
+            prefetch_rows_l2::<SQUARE>(
+                self.src,
+                last.wrapping_add_signed(self.prefetch_distance),
+                self.window.src_col,
+            );
+        }
+    }
+
+    #[inline(always)]
+    fn square<S: Step<M, N>, const M: usize, const N: usize>(&mut self, from: usize, to: usize) {
+        let mut square: [[[u8; M]; SQUARE]; SQUARE] = load_rows(self.src, from, self.window.src_col);
+        if M == 2 && N > 2 {
+            square = transpose::square(square);
+        }
+        let mut out = [[[0; N]; SQUARE]; SQUARE];
+        for (out, code) in out.as_flattened_mut().iter_mut().zip(square.as_flattened()) {
+            *out = S::step(*code);
+        }
+        if N == 2 {
+            out = transpose::square(out);
+        }
+        store_rows(&out, self.dst, to, self.window.dst_row);
+    }
+
+    #[inline(always)]
     fn runs<S: Step<M, N>, const M: usize, const N: usize>(mut self) {
         let w = self.window;
         for_each_iteration(
@@ -117,10 +190,10 @@ impl<'a> Conversion<'a> {
             #[inline(always)]
             |src, dst| {
                 let (src, dst) = (self.src_at.wrapping_add_signed(src), self.dst_at.wrapping_add_signed(dst));
-                match w {
-                    Window { cols: FACE, .. } => self.short_rows::<S, M, N, FACE, 8>(src, dst),
-                    Window { cols: STICK, .. } => self.short_rows::<S, M, N, STICK, 2>(src, dst),
-                    _ => self.long_rows::<S, M, N>(src, dst),
+                if w.cols == FACE {
+                    self.face_rows::<S, M, N>(src, dst);
+                } else {
+                    self.long_rows::<S, M, N>(src, dst);
                 }
             },
         );
@@ -136,27 +209,25 @@ impl<'a> Conversion<'a> {
                 self.some_rows::<S, M, N, STICK, 1>(src + c * M, dst + c * N);
             }
             let (from, to, rest) = (src + whole * M, dst + whole * N, w.cols - whole);
-            steps::convert::<S, M, N>(&self.src[from..][..rest * M], &mut self.dst[to..][..rest * N]);
+            if rest > 0 {
+                steps::convert::<S, M, N>(&self.src[from..][..rest * M], &mut self.dst[to..][..rest * N]);
+            }
             src = src.wrapping_add_signed(w.src_row);
             dst = dst.wrapping_add_signed(w.dst_row);
         }
     }
 
-    /// Rows of `COLS`, `R` of them at a time: so it costs little to see that they lie inside both slices.
+    /// Rows of faces, eight of them at a time: so it costs little to see that they lie inside both slices.
     #[inline(always)]
-    fn short_rows<S: Step<M, N>, const M: usize, const N: usize, const COLS: usize, const R: usize>(
-        &mut self,
-        mut src: usize,
-        mut dst: usize,
-    ) {
+    fn face_rows<S: Step<M, N>, const M: usize, const N: usize>(&mut self, mut src: usize, mut dst: usize) {
         let w = self.window;
-        for _ in 0..w.rows / R {
-            self.some_rows::<S, M, N, COLS, R>(src, dst);
-            src = src.wrapping_add_signed(w.src_row.wrapping_mul(R as isize));
-            dst = dst.wrapping_add_signed(w.dst_row.wrapping_mul(R as isize));
+        for _ in 0..w.rows / 8 {
+            self.some_rows::<S, M, N, FACE, 8>(src, dst);
+            src = src.wrapping_add_signed(w.src_row.wrapping_mul(8));
+            dst = dst.wrapping_add_signed(w.dst_row.wrapping_mul(8));
         }
-        for _ in 0..w.rows % R {
-            self.some_rows::<S, M, N, COLS, 1>(src, dst);
+        for _ in 0..w.rows % 8 {
+            self.some_rows::<S, M, N, FACE, 1>(src, dst);
             src = src.wrapping_add_signed(w.src_row);
             dst = dst.wrapping_add_signed(w.dst_row);
         }
@@ -193,26 +264,37 @@ impl<'a> Conversion<'a> {
     }
 }
 
-/// Vector code: at once where elements lie one after another on both sides, by way of L1 where they do not.
+/// How the elements of a window lie.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lie {
+    /// One after another along the columns, on both sides.
+    Runs,
+    /// One after another along the rows in the source, along the columns in the destination, for a square or more.
+    Across,
+    /// Otherwise.
+    Apart,
+}
+
+/// Vector code: at once where elements lie one after another on both sides or are transposed, by way of L1 where they are not.
 #[inline(always)]
 pub(crate) fn body(on: Conversion<'_>) {
-    let (on, contiguous) = on.with_contiguous_columns();
-    if !contiguous {
+    let (on, lie) = on.oriented();
+    if lie == Lie::Apart {
         return on.strided();
     }
     match (on.from, on.to) {
-        (Number::F32, Number::Bf16) => on.runs::<By<F32, Bf16>, 4, 2>(),
-        (Number::F32, Number::F16) => on.runs::<By<F32, F16>, 4, 2>(),
-        (Number::F32, Number::Sen169) => on.runs::<By<F32, Sen169>, 4, 2>(),
-        (Number::Bf16, Number::F32) => on.runs::<By<Bf16, F32>, 2, 4>(),
-        (Number::Bf16, Number::F16) => on.runs::<By<Bf16, F16>, 2, 2>(),
-        (Number::Bf16, Number::Sen169) => on.runs::<Bf16ToSen169, 2, 2>(),
-        (Number::F16, Number::F32) => on.runs::<By<F16, F32>, 2, 4>(),
-        (Number::F16, Number::Bf16) => on.runs::<By<F16, Bf16>, 2, 2>(),
-        (Number::F16, Number::Sen169) => on.runs::<F16ToSen169, 2, 2>(),
-        (Number::Sen169, Number::F32) => on.runs::<By<Sen169, F32>, 2, 4>(),
-        (Number::Sen169, Number::Bf16) => on.runs::<Sen169ToBf16, 2, 2>(),
-        (Number::Sen169, Number::F16) => on.runs::<Sen169ToF16, 2, 2>(),
+        (Number::F32, Number::Bf16) => on.steps::<By<F32, Bf16>, 4, 2>(lie),
+        (Number::F32, Number::F16) => on.steps::<By<F32, F16>, 4, 2>(lie),
+        (Number::F32, Number::Sen169) => on.steps::<By<F32, Sen169>, 4, 2>(lie),
+        (Number::Bf16, Number::F32) => on.steps::<By<Bf16, F32>, 2, 4>(lie),
+        (Number::Bf16, Number::F16) => on.steps::<By<Bf16, F16>, 2, 2>(lie),
+        (Number::Bf16, Number::Sen169) => on.steps::<Bf16ToSen169, 2, 2>(lie),
+        (Number::F16, Number::F32) => on.steps::<By<F16, F32>, 2, 4>(lie),
+        (Number::F16, Number::Bf16) => on.steps::<By<F16, Bf16>, 2, 2>(lie),
+        (Number::F16, Number::Sen169) => on.steps::<F16ToSen169, 2, 2>(lie),
+        (Number::Sen169, Number::F32) => on.steps::<By<Sen169, F32>, 2, 4>(lie),
+        (Number::Sen169, Number::Bf16) => on.steps::<Sen169ToBf16, 2, 2>(lie),
+        (Number::Sen169, Number::F16) => on.steps::<Sen169ToF16, 2, 2>(lie),
         _ => on.strided(),
     }
 }

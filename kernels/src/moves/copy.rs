@@ -1,7 +1,7 @@
 //! Strided copies.
 
 use super::transpose;
-use crate::memory::{NonTemporal, Stores, StridedCopy};
+use crate::memory::{CACHE_LINE, NonTemporal, Stores, StridedCopy, Window, load_rows, store_rows};
 
 /// Transposes where there are some, and what is left element by element.
 ///
@@ -9,7 +9,7 @@ use crate::memory::{NonTemporal, Stores, StridedCopy};
 /// `memcpy` until about 256 bytes.
 #[inline(always)]
 pub(crate) fn body(copy: StridedCopy<'_>) {
-    let Some(copy) = transpose::attempt(copy) else { return };
+    let Some(copy) = transpose::attempt(copy).and_then(reversed) else { return };
     match copy.elem() {
         1 => copy.each::<1>(),
         2 => copy.each::<2>(),
@@ -30,10 +30,58 @@ pub(crate) fn body(copy: StridedCopy<'_>) {
     }
 }
 
+/// Does the copies if their rows of elements of 1, 2, 4 or 8 bytes lie backward in the source and are a cache line or longer;
+/// otherwise gives them back.
+#[inline(always)]
+fn reversed(copy: StridedCopy<'_>) -> Option<StridedCopy<'_>> {
+    let (elem, w) = (copy.elem() as isize, copy.window());
+    let backward = |w: &Window| w.src_col == -elem && w.dst_col == elem && w.cols * copy.elem() >= CACHE_LINE;
+    let copy = match (backward(&w), backward(&w.swapped())) {
+        (true, _) => copy,
+        (false, true) => copy.swapped(),
+        (false, false) => return Some(copy),
+    };
+    match elem {
+        1 => backward_rows::<1, CACHE_LINE>(copy),
+        2 => backward_rows::<2, { CACHE_LINE / 2 }>(copy),
+        4 => backward_rows::<4, { CACHE_LINE / 4 }>(copy),
+        8 => backward_rows::<8, { CACHE_LINE / 8 }>(copy),
+        _ => return Some(copy),
+    }
+    None
+}
+
+/// Copies rows of `K` elements of `N` bytes or more that lie backward in the source, `K` at a time, whose order changes in
+/// registers. The last ones repeat elements of those before.
+#[inline(always)]
+fn backward_rows<const N: usize, const K: usize>(copy: StridedCopy<'_>) {
+    copy.for_each(
+        #[inline(always)]
+        |copy| {
+            let w = copy.window();
+            let (src, mut src_at, dst, mut dst_at) = copy.into_slices();
+            for _ in 0..w.rows {
+                for c in (0..w.cols).step_by(K) {
+                    let c = c.min(w.cols - K);
+                    // The last of them is the lowest in the source.
+                    let [elements] = load_rows::<N, K, 1>(src, src_at - (c + K - 1) * N, 0);
+                    let mut reversed = elements;
+                    for (i, element) in reversed.iter_mut().enumerate() {
+                        *element = elements[K - 1 - i];
+                    }
+                    store_rows(&[reversed], dst, dst_at + c * N, 0);
+                }
+                (src_at, dst_at) =
+                    (src_at.wrapping_add_signed(w.src_row), dst_at.wrapping_add_signed(w.dst_row));
+            }
+        },
+    );
+}
+
 /// [`body`] for elements of 1, 2, 4 or 8 bytes.
 #[inline(always)]
 pub(crate) fn elements(copy: StridedCopy<'_>) {
-    let Some(copy) = transpose::attempt(copy) else { return };
+    let Some(copy) = transpose::attempt(copy).and_then(reversed) else { return };
     match copy.elem() {
         1 => copy.each::<1>(),
         2 => copy.each::<2>(),

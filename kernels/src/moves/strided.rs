@@ -41,24 +41,49 @@ pub(crate) struct Side<B> {
     pub(crate) size: usize,
 }
 
+/// A window and the blocks in which it is converted: found once for all iterations of the loops around it, for that takes as
+/// long as a few rows of a face.
+#[derive(Clone, Copy)]
+pub(crate) struct Blocks {
+    window: Window,
+    /// Rows and columns of a block.
+    rows: usize,
+    cols: usize,
+    /// Whether elements of a row lie one after another in the source, and in the destination.
+    near_runs: bool,
+    far_runs: bool,
+}
+
+impl Blocks {
+    /// The blocks of a window with elements of `from` bytes in the source, of `to` bytes in the destination.
+    #[inline(always)]
+    pub(crate) fn new(window: Window, from: usize, to: usize) -> Blocks {
+        let w = oriented(window, from, to);
+        let (near_runs, far_runs) = (w.src_col == from as isize, w.dst_col == to as isize);
+        let together = !near_runs || !far_runs || w.cols < LONG;
+        let (rows, cols) = if together { block(&w, from, to) } else { (w.rows, w.cols) };
+        Blocks { window: w, rows, cols, near_runs, far_runs }
+    }
+}
+
 /// Converts a window that was found to lie inside of both sides: `run` gets elements that follow one another, and as much
 /// room. While elements are brought together, what lies `prefetch_distance` bytes further in the source is prefetched, unless
 /// that is 0. The scratch is made when it is first needed: to clear it costs as much as to convert a block.
 #[inline(always)]
 pub(crate) fn convert(
-    window: Window,
+    blocks: Blocks,
     src: Side<&[u8]>,
     dst: Side<&mut [MaybeUninit<u8>]>,
     prefetch_distance: isize,
     scratch: &mut Option<Scratch>,
     mut run: impl FnMut(&[u8], &mut [MaybeUninit<u8>]),
 ) {
-    let w = oriented(window, src.size, dst.size);
-    let (near_runs, far_runs) = (w.src_col == src.size as isize, w.dst_col == dst.size as isize);
-    let together = !near_runs || !far_runs || w.cols < LONG;
-    let (rows, cols) = if together { block(&w, src.size, dst.size) } else { (w.rows, w.cols) };
-    for col in (0..w.cols).step_by(cols) {
-        for row in (0..w.rows).step_by(rows) {
+    let Blocks { window: w, rows, cols, near_runs, far_runs } = blocks;
+    // Plain loops: `step_by` divides first.
+    let mut col = 0;
+    while col < w.cols {
+        let mut row = 0;
+        while row < w.rows {
             let part = Window { rows: rows.min(w.rows - row), cols: cols.min(w.cols - col), ..w };
             let from = place(src.at, row, w.src_row, col, w.src_col);
             let to = place(dst.at, row, w.dst_row, col, w.dst_col);
@@ -110,7 +135,9 @@ pub(crate) fn convert(
                     bring(copy, far_runs);
                 }
             }
+            row += rows;
         }
+        col += cols;
     }
 }
 

@@ -42,6 +42,24 @@ pub(crate) fn attempt(copy: StridedCopy<'_>) -> Option<StridedCopy<'_>> {
     None
 }
 
+/// Rows, and elements of each, of what [`square`] transposes.
+pub(crate) const SQUARE: usize = 8;
+
+/// Transposes elements of 2 bytes. `N` is 2: so it can be called where the compiler does not know that yet.
+#[inline(always)]
+pub(crate) fn square<const N: usize>(rows: [[[u8; N]; SQUARE]; SQUARE]) -> [[[u8; N]; SQUARE]; SQUARE] {
+    let mut registers = [[0; REGISTER]; SQUARE];
+    for (register, row) in registers.iter_mut().zip(&rows) {
+        register.copy_from_slice(row.as_flattened());
+    }
+    let registers: [[u8; REGISTER]; SQUARE] = cast(u16x8::transpose(cast(registers)));
+    let mut out = rows;
+    for (row, register) in out.iter_mut().zip(&registers) {
+        row.as_flattened_mut().copy_from_slice(register);
+    }
+    out
+}
+
 /// A 128-bit vector whose lanes can be interleaved with those of another: (low halves, high halves).
 trait Interleave: Pod {
     fn interleave(self, other: Self) -> (Self, Self);

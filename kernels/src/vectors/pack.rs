@@ -317,6 +317,10 @@ fn gather<L: Lane<N>, const N: usize>(src: &[u8], at: usize, col: isize, line: &
     if col == N as isize {
         let run = src[at..][..N * line.len()].as_chunks().0;
         line.iter_mut().zip(run).for_each(|(to, from)| *to = L::widen(*from).to_le_bytes());
+    } else if col == -(N as isize) && !line.is_empty() {
+        let lowest = at - (line.len() - 1) * N;
+        let run = src[lowest..][..N * line.len()].as_chunks().0;
+        line.iter_mut().zip(run.iter().rev()).for_each(|(to, from)| *to = L::widen(*from).to_le_bytes());
     } else {
         for (c, to) in line.iter_mut().enumerate() {
             let at = at.wrapping_add_signed((c as isize).wrapping_mul(col));
