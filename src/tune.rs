@@ -171,12 +171,11 @@ fn questions() -> Vec<Question> {
         packed(),
         one("packed", &[2 << 10, 4 << 10, 8 << 10, 16 << 10]),
     ));
+    let streamed = [3 << 20, 6 << 20, 12 << 20, 24 << 20, 48 << 20];
     let shares = [2, 4, 8, 16].map(|share| Case { share, ..case(DType::Bf16, bf16, bf16_tiles) });
-    all.push(question(
-        "non-temporal stores",
-        shares.into(),
-        one("stream_from", &[3 << 20, 6 << 20, 12 << 20, 24 << 20, 48 << 20]),
-    ));
+    all.push(question("non-temporal stores of copies", shares.into(), one("direct_from", &streamed)));
+    let shares = [2, 4, 8, 16].map(|share| Case { share, ..case(DType::F32, f32_, bf16_tiles) });
+    all.push(question("non-temporal stores", shares.into(), one("stream_from", &streamed)));
     let shares = [64, 128, 256, 512].map(|share| Case { share, ..case(DType::Bf16, bf16, bf16_tiles) });
     let handed = one("threads_from", &[96 << 10, 192 << 10, 384 << 10, 768 << 10]);
     all.push(question("handing work to threads", shares.into(), handed));

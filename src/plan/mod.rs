@@ -92,8 +92,10 @@ impl Plan {
         let streams = options.store == Store::Streamed || streams_from(tuning.stream_from);
         let conversion = Conversion { src: &source, dst: &target, op, streams, tuning };
         let lowered = lower::lower(src, dst, padding)?;
-        let streams =
-            streams || streams_from(tuning.transposed_from) && schedule::transposes(&lowered, conversion);
+        let streams = streams
+            || streams_from(tuning.transposed_from) && schedule::transposes(&lowered, conversion)
+            || streams_from(tuning.direct_from) && schedule::goes_directly(&lowered, conversion)
+            || streams_from(tuning.scattered_from) && schedule::scatters(&lowered, conversion);
         let conversion = Conversion { streams, ..conversion };
         let scheduled = schedule::schedule(lowered, conversion);
         let nests = verify::verify(scheduled, conversion, src, dst)?;

@@ -145,8 +145,16 @@ constants! {
     transposed_from: usize, 0, usize::MAX >> 1;
     /// Rows that begin at least so far from each other are far apart there.
     transposed_apart: usize, 0, usize::MAX >> 1;
+    /// A destination of at least so many bytes is written with non-temporal stores where the source, read as it lies, is written
+    /// far apart.
+    scattered_from: usize, 0, usize::MAX >> 1;
+    /// Steps of at least so many bytes are far there.
+    scattered_apart: usize, 0, usize::MAX >> 1;
     /// How far ahead of the block that is being assembled the source is fetched; 0 fetches nothing.
     fetched: usize, 0, 1 << 20;
+    /// A destination of at least so many bytes is written with non-temporal stores where elements go from source to destination
+    /// at once.
+    direct_from: usize, 0, usize::MAX >> 1;
     /// Of elements that go from source to destination at once, the run of the destination where its lines are gathered from
     /// all over the source.
     direct_segment: usize, 64, 1 << 20;

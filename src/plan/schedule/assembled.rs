@@ -163,6 +163,21 @@ pub(super) fn transposes(loops: &[Loop], conversion: Conversion<'_>) -> bool {
     across.is_some_and(|l| l.step[3] != 0 || l.step[4] >= conversion.tuning.transposed_apart as i64)
 }
 
+/// Whether the source, read as it lies, is written far apart: after less than a segment it steps far in the destination, and
+/// comes back, as where a row goes to as many sticks.
+pub(super) fn scatters(loops: &[Loop], conversion: Conversion<'_>) -> bool {
+    let Conversion { src, dst, tuning, .. } = conversion;
+    let order: Vec<Loop> = by_source(loops).into_iter().map(|i| loops[i]).filter(|l| l.n > 1).collect();
+    let far = |i: usize| {
+        let step = order[i].step[4];
+        let elements = order[i + 1..].iter().fold(1_u64, |count, l| count.saturating_mul(l.n));
+        step >= tuning.scattered_apart as i64
+            && elements.saturating_mul(dst.block_bytes as u64) < tuning.segment as u64
+            && order[..i].iter().any(|outer| outer.step[4] < step)
+    };
+    src.codec.is_none() && order.iter().all(stays_in_unit) && (0..order.len()).any(far)
+}
+
 /// The schedule of elements that are assembled, and the bytes of a run of the destination that a block makes.
 pub(super) fn schedule(loops: &[Loop], conversion: Conversion<'_>) -> (Schedule, i64) {
     let nest = Nest::new(loops, conversion);

@@ -22,10 +22,27 @@ mod tiles;
 
 use super::conversion::Conversion;
 use super::ir::{LINE, Leaf, Loop, Nest, Schedule, ScheduledNest};
+use blocks::stays_in_unit;
+
+/// The least bytes of a block that is assembled.
+const LEAST_BLOCK: u64 = 512;
 
 /// Whether a plan transposes elements.
 pub(super) fn transposes(nests: &[Nest], conversion: Conversion<'_>) -> bool {
     nests.iter().any(|nest| nest.leaf == Leaf::Element && assembled::transposes(&nest.loops, conversion))
+}
+
+/// Whether elements of a plan go from source to destination at once, where stores are non-temporal, inside of one unit: others
+/// are a call for each piece.
+pub(super) fn goes_directly(nests: &[Nest], conversion: Conversion<'_>) -> bool {
+    let Conversion { src, op, .. } = conversion;
+    let direct = |loops: &[Loop]| loops.iter().all(stays_in_unit) && direct::applies(loops, src, op);
+    nests.iter().any(|nest| nest.leaf == Leaf::Element && direct(&nest.loops))
+}
+
+/// Whether a plan writes far apart what it reads as it lies.
+pub(super) fn scatters(nests: &[Nest], conversion: Conversion<'_>) -> bool {
+    nests.iter().any(|nest| nest.leaf == Leaf::Element && assembled::scatters(&nest.loops, conversion))
 }
 
 /// Chooses how each nest runs.
@@ -42,8 +59,11 @@ pub(super) fn schedule(nests: Vec<Nest>, conversion: Conversion<'_>) -> Vec<Sche
             Leaf::Element => {
                 let (schedule, segment) = assembled::schedule(&loops, conversion);
                 let scatters = || loops.iter().zip(&schedule.blocks).any(|(l, &n)| l.step[3] != 0 && n > 1);
-                // Segments under one cache line gain nothing from assembly.
-                if schedule.compacted || scatters() || streams && segment >= LINE as i64 {
+                // Segments under one cache line gain nothing from assembly, and blocks of few lines cost more than their calls.
+                let elements = schedule.blocks.iter().fold(1_u64, |count, &n| count.saturating_mul(n));
+                let block = elements.saturating_mul(dst.block_bytes as u64);
+                let gains = segment >= LINE as i64 && block >= LEAST_BLOCK;
+                if schedule.compacted || scatters() || streams && gains {
                     schedule
                 } else {
                     assembled::cached(&loops, conversion, schedule)
@@ -74,17 +94,21 @@ mod tests {
     use super::*;
     use crate::family::{Descriptor, Placement, Tensor};
     use crate::plan::{Options, Plan, Store};
-    use crate::tuning::builtin;
+    use crate::tuning::{Tuning, builtin};
     use crate::{DType, Layout};
 
     fn plan(shape: &[u64], dtype: DType, from: &str, to: &str, store: Store) -> Plan {
+        plan_with(shape, dtype, from, to, store, &builtin::ZEN4)
+    }
+
+    fn plan_with(shape: &[u64], dtype: DType, from: &str, to: &str, store: Store, tuning: &Tuning) -> Plan {
         let tensor = Tensor { shape: shape.to_vec(), dtype };
         let layout = |text: &str| -> Layout {
             let descriptor: Descriptor = text.parse().unwrap();
             descriptor.layout(&tensor, &Placement::default()).unwrap()
         };
         let options = Options::default().with_store(store);
-        Plan::compile_with(&layout(from), &layout(to), &options, &builtin::ZEN4).unwrap()
+        Plan::compile_with(&layout(from), &layout(to), &options, tuning).unwrap()
     }
 
     #[test]
@@ -131,9 +155,8 @@ mod tests {
 
     #[test]
     fn pages_that_are_transposed_are_brought_together_first() {
-        let pages = "ttnn(dtype=bfloat16, layout=ROW_MAJOR, memory=INTERLEAVED, banks=12, alignment=64)";
         let to = "memref<512x64xbf16, strided<[1, 512]>>";
-        let plan = plan(&[512, 64], DType::Bf16, pages, to, Store::Cached);
+        let plan = plan(&[512, 64], DType::Bf16, PAGES, to, Store::Cached);
         let Schedule { compacted, assembled, blocks, rows, cols, .. } = &plan.nests[0].schedule;
         // A kernel gets a window of elements of several pages.
         assert!(*compacted && *assembled && blocks.iter().all(|&n| n > 1), "{plan}");
@@ -142,10 +165,9 @@ mod tests {
 
     #[test]
     fn pages_that_a_transpose_makes_are_written_several_at_a_time() {
-        let pages = "ttnn(dtype=bfloat16, layout=ROW_MAJOR, memory=INTERLEAVED, banks=12, alignment=64)";
         let from = "memref<512x64xf32, strided<[1, 512]>>";
         for store in [Store::Cached, Store::Streamed] {
-            let plan = plan(&[512, 64], DType::F32, from, pages, store);
+            let plan = plan(&[512, 64], DType::F32, from, PAGES, store);
             let Nest { loops, schedule, .. } = &plan.nests[0];
             // Each element of a line of the source belongs to another page.
             assert_eq!((loops[0].step[1], loops[0].step[3], loops[1].step[4]), (4, 1, 2), "{plan}");
@@ -186,6 +208,55 @@ mod tests {
         let has = plan(&[1], DType::U8, "memref<1xui8>", "memref<1xui8>", Store::Auto).kernels;
         assert_eq!(streams("memref<1024x512xbf16, strided<[1, 1024]>>"), has.has_non_temporal_stores());
         assert!(!streams("memref<1024x512xbf16>") && !streams("ttnn(dtype=bfloat16, layout=TILE)"));
+    }
+
+    const PAGES: &str = "ttnn(dtype=bfloat16, layout=ROW_MAJOR, memory=INTERLEAVED, banks=12, alignment=64)";
+
+    /// Whether the plan of a 64x128 matrix of bf16 is streamed with a tuning.
+    fn streams(from: &str, to: &str, tuning: &Tuning) -> bool {
+        let plan = plan_with(&[64, 128], DType::Bf16, from, to, Store::Auto, tuning);
+        assert!(plan.kernels.has_non_temporal_stores(), "{plan}");
+        plan.streams
+    }
+
+    #[test]
+    fn rows_to_sticks_are_streamed_sooner() {
+        if !plan(&[1], DType::U8, "memref<1xui8>", "memref<1xui8>", Store::Auto)
+            .kernels
+            .has_non_temporal_stores()
+        {
+            return;
+        }
+        let (rows, sticks) = ("memref<64x128xbf16>", "SpyreTensorLayout((64, 128), torch.float16)");
+        let sooner = Tuning { scattered_from: 0, ..builtin::ZEN4 };
+        assert!(streams(rows, sticks, &sooner) && !streams(rows, sticks, &builtin::ZEN4));
+        // Rows of 256 bytes are near each other, tiles are written in order, and pages are other units.
+        assert!(!streams(sticks, rows, &sooner));
+        assert!(!streams("memref<64x128xf32>", "ttnn(dtype=bfloat16, layout=TILE)", &sooner));
+        assert!(!streams(PAGES, sticks, &sooner));
+    }
+
+    #[test]
+    fn what_goes_at_once_is_streamed_sooner() {
+        if !plan(&[1], DType::U8, "memref<1xui8>", "memref<1xui8>", Store::Auto)
+            .kernels
+            .has_non_temporal_stores()
+        {
+            return;
+        }
+        let (rows, tiles) = ("memref<64x128xbf16>", "ttnn(dtype=bfloat16, layout=TILE)");
+        let sooner = Tuning { direct_from: 0, ..builtin::ZEN4 };
+        assert!(streams(rows, tiles, &sooner) && !streams(rows, tiles, &builtin::ZEN4));
+        assert!(!streams("memref<64x128xf32>", tiles, &sooner));
+        // Halves of a line from two pages each.
+        assert!(!streams(PAGES, tiles, &sooner));
+    }
+
+    #[test]
+    fn blocks_of_a_stick_are_not_assembled() {
+        let sticks = "SpyreTensorLayout((64, 128), torch.float16)";
+        let plan = plan(&[64, 128], DType::Bf16, PAGES, sticks, Store::Streamed);
+        assert!(plan.nests.iter().all(|nest| !nest.schedule.assembled), "{plan}");
     }
 
     #[test]
