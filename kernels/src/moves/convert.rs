@@ -58,7 +58,9 @@ impl<'a> Conversion<'a> {
     fn oriented(self) -> (Self, Lie) {
         let (from, to) = (self.from.size() as isize, self.to.size() as isize);
         let (w, swapped) = (self.window, self.window.swapped());
-        let across = |w: Window| w.src_row == from && w.dst_col == to && w.rows.min(w.cols) >= SQUARE;
+        // Elements that stay as long are converted faster as one run in L1, where vectors are as wide as the processor has.
+        let across =
+            |w: Window| from != to && w.src_row == from && w.dst_col == to && w.rows.min(w.cols) >= SQUARE;
         if w.src_col == from && w.dst_col == to {
             // Rows that follow one another on both sides are one row; the products are distances inside the slices.
             let chained = w.src_row == from * w.cols as isize && w.dst_row == to * w.cols as isize;
@@ -118,7 +120,7 @@ impl<'a> Conversion<'a> {
 
     #[inline(always)]
     fn steps<S: Step<M, N>, const M: usize, const N: usize>(self, lie: Lie) {
-        if lie == Lie::Runs { self.runs::<S, M, N>() } else { self.across::<S, M, N>() }
+        if M == N || lie == Lie::Runs { self.runs::<S, M, N>() } else { self.across::<S, M, N>() }
     }
 
     /// A transpose, a square at a time: it is converted and transposed in registers, in whichever order moves less.
@@ -190,10 +192,10 @@ impl<'a> Conversion<'a> {
             #[inline(always)]
             |src, dst| {
                 let (src, dst) = (self.src_at.wrapping_add_signed(src), self.dst_at.wrapping_add_signed(dst));
-                if w.cols == FACE {
-                    self.face_rows::<S, M, N>(src, dst);
-                } else {
-                    self.long_rows::<S, M, N>(src, dst);
+                match w {
+                    Window { cols: FACE, .. } => self.short_rows::<S, M, N, FACE, 8>(src, dst),
+                    Window { cols: STICK, .. } => self.short_rows::<S, M, N, STICK, 2>(src, dst),
+                    _ => self.long_rows::<S, M, N>(src, dst),
                 }
             },
         );
@@ -209,25 +211,27 @@ impl<'a> Conversion<'a> {
                 self.some_rows::<S, M, N, STICK, 1>(src + c * M, dst + c * N);
             }
             let (from, to, rest) = (src + whole * M, dst + whole * N, w.cols - whole);
-            if rest > 0 {
-                steps::convert::<S, M, N>(&self.src[from..][..rest * M], &mut self.dst[to..][..rest * N]);
-            }
+            steps::convert::<S, M, N>(&self.src[from..][..rest * M], &mut self.dst[to..][..rest * N]);
             src = src.wrapping_add_signed(w.src_row);
             dst = dst.wrapping_add_signed(w.dst_row);
         }
     }
 
-    /// Rows of faces, eight of them at a time: so it costs little to see that they lie inside both slices.
+    /// Rows of `COLS`, `R` of them at a time: so it costs little to see that they lie inside both slices.
     #[inline(always)]
-    fn face_rows<S: Step<M, N>, const M: usize, const N: usize>(&mut self, mut src: usize, mut dst: usize) {
+    fn short_rows<S: Step<M, N>, const M: usize, const N: usize, const COLS: usize, const R: usize>(
+        &mut self,
+        mut src: usize,
+        mut dst: usize,
+    ) {
         let w = self.window;
-        for _ in 0..w.rows / 8 {
-            self.some_rows::<S, M, N, FACE, 8>(src, dst);
-            src = src.wrapping_add_signed(w.src_row.wrapping_mul(8));
-            dst = dst.wrapping_add_signed(w.dst_row.wrapping_mul(8));
+        for _ in 0..w.rows / R {
+            self.some_rows::<S, M, N, COLS, R>(src, dst);
+            src = src.wrapping_add_signed(w.src_row.wrapping_mul(R as isize));
+            dst = dst.wrapping_add_signed(w.dst_row.wrapping_mul(R as isize));
         }
-        for _ in 0..w.rows % 8 {
-            self.some_rows::<S, M, N, FACE, 1>(src, dst);
+        for _ in 0..w.rows % R {
+            self.some_rows::<S, M, N, COLS, 1>(src, dst);
             src = src.wrapping_add_signed(w.src_row);
             dst = dst.wrapping_add_signed(w.dst_row);
         }
