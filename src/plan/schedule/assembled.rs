@@ -167,7 +167,9 @@ pub(super) fn transposes(loops: &[Loop], conversion: Conversion<'_>) -> bool {
 /// comes back, as where a row goes to as many sticks.
 pub(super) fn scatters(loops: &[Loop], conversion: Conversion<'_>) -> bool {
     let Conversion { src, dst, tuning, .. } = conversion;
-    let order: Vec<Loop> = by_source(loops).into_iter().map(|i| loops[i]).filter(|l| l.n > 1).collect();
+    // What is repeated is read once.
+    let is_read = |l: &Loop| l.n > 1 && l.src() != [0; 3];
+    let order: Vec<Loop> = by_source(loops).into_iter().map(|i| loops[i]).filter(is_read).collect();
     let far = |i: usize| {
         let step = order[i].step[4];
         let elements = order[i + 1..].iter().fold(1_u64, |count, l| count.saturating_mul(l.n));
