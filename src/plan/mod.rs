@@ -162,18 +162,18 @@ impl Plan {
 /// The kernels of the level asked for: by the caller, by `TILEWRIGHT_ISA`, or else the best there is. The variable is read
 /// once, as that of the profile is: to look through the environment takes as long as a nest.
 fn kernels_for(isa: Option<Isa>) -> Result<&'static Kernels> {
-    static NAMED: OnceLock<Option<String>> = OnceLock::new();
+    static NAMED: OnceLock<std::result::Result<Isa, String>> = OnceLock::new();
     let unavailable = |given: String| Error::Isa {
         given,
         available: Isa::available().map(Isa::name).collect::<Vec<_>>().join(", "),
     };
-    let named = || NAMED.get_or_init(|| std::env::var("TILEWRIGHT_ISA").ok()).as_ref();
+    let named = || match std::env::var("TILEWRIGHT_ISA") {
+        Ok(name) => Isa::from_name(&name).ok_or(name),
+        Err(_) => Ok(Isa::best()),
+    };
     let isa = match isa {
         Some(isa) => isa,
-        None => match named() {
-            Some(name) => Isa::from_name(name).ok_or_else(|| unavailable(name.clone()))?,
-            None => Isa::best(),
-        },
+        None => NAMED.get_or_init(named).clone().map_err(unavailable)?,
     };
     Kernels::for_isa(isa).ok_or_else(|| unavailable(isa.name().into()))
 }
