@@ -84,14 +84,14 @@ fn main() {
         let codec = BlockCodec::new(format, tile, BlockOptions::default()).expect("the default codec");
         for (from, (from_at, src)) in &sources {
             let (size, from, from_at) = (from.size(), *from, *from_at);
-            line(&format!("pack {} to {format}", from.name()), rows * COLS * size, &mut |kernels| {
+            let mut rows_of_tiles = |kernels: &Kernels, (src_row, src_col): (usize, usize)| {
                 for row in 0..rows / 32 {
                     let args = PackArgs {
                         tiles: COLS / 32,
-                        src_at: from_at + row * 32 * COLS * size,
-                        src_tile: 32 * size as isize,
-                        src_row: (COLS * size) as isize,
-                        src_col: size as isize,
+                        src_at: from_at + row * 32 * src_row,
+                        src_tile: (32 * src_col) as isize,
+                        src_row: src_row as isize,
+                        src_col: src_col as isize,
                         rows: 32,
                         cols: 32,
                         pad: 0.0,
@@ -101,6 +101,12 @@ fn main() {
                     let at = to_at + row * COLS / 32 * codec.tile_bytes();
                     kernels.pack(&codec, from, black_box(src), &args, black_box(&mut dst), at);
                 }
+            };
+            line(&format!("pack {} to {format}", from.name()), rows * COLS * size, &mut |kernels| {
+                rows_of_tiles(kernels, (COLS * size, size));
+            });
+            line(&format!("pack {}.T to {format}", from.name()), rows * COLS * size, &mut |kernels| {
+                rows_of_tiles(kernels, (size, rows * size));
             });
         }
     }

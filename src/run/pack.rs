@@ -1,6 +1,6 @@
 //! Tiles of block formats: packed where they lie, or gathered first.
 
-use kernels::{BlockCodec, MAX_OUTER_LOOPS, Number, OuterLoop, PackArgs, Segment, Window};
+use kernels::{BlockCodec, Destination, MAX_OUTER_LOOPS, Number, OuterLoop, PackArgs, Segment, Window};
 use smallvec::SmallVec;
 
 use super::assembly::Block;
@@ -9,8 +9,8 @@ use super::destination::writable;
 use super::elements::{Scratch, TileRow};
 use super::task::Task;
 use crate::layout::axis::Addr;
-use crate::plan::Op;
 use crate::plan::ir::{Gather, LINE, Loop, MAX_BLOCK, ScheduledNest};
+use crate::plan::{Op, Plan};
 
 impl Task<'_, '_> {
     /// Packs a tile or a row of tiles: where they lie, if a kernel can read them there, else as they are brought together.
@@ -39,7 +39,7 @@ impl Task<'_, '_> {
                 prefetch_tiles: plan.tuning.tiles_fetched,
                 dst_tile: row.map_or(plan.dst.block_bytes, |i| linear(plan, nest.loops[i].step) as usize),
             };
-            if reads_in_place(number, &args) {
+            if reads_rows(number, &args) {
                 let bytes = args.tiles * plan.dst.block_bytes;
                 if !plan.streams || row.is_none_or(|i| nest.schedule.segment > i) || bytes > MAX_BLOCK {
                     return plan.kernels.pack(&codec, number, self.source, &args, self.out.bytes(), to);
@@ -47,6 +47,16 @@ impl Task<'_, '_> {
                 let Block(block) = self.block.get_or_insert_with(Block::zero);
                 plan.kernels.pack(&codec, number, self.source, &args, writable(block), 0);
                 return plan.kernels.stream(&block[..bytes], self.out, to);
+            }
+            if args.packs_columns(&codec, number) {
+                let together = (MAX_BLOCK / plan.dst.block_bytes).max(1);
+                for done in (0..args.tiles).step_by(together) {
+                    let src_at = args.src_at.wrapping_add_signed(args.src_tile.wrapping_mul(done as isize));
+                    let args = PackArgs { tiles: together.min(args.tiles - done), src_at, ..args };
+                    let to = to + done * args.dst_tile;
+                    put_tiles(plan, &codec, number, self.source, &args, &mut self.block, self.out, to);
+                }
+                return;
             }
         }
         self.pack_gathered(nest, parts, first, size, to);
@@ -112,27 +122,8 @@ impl Task<'_, '_> {
                 prefetch_tiles: 0,
                 dst_tile,
             };
-            self.put_tiles(&codec, between, &args, to + done * dst_tile);
-        }
-    }
-
-    /// Packs tiles that were brought together. Those of whole lines are streamed, if the destination is.
-    fn put_tiles(&mut self, codec: &BlockCodec, between: Number, args: &PackArgs, to: usize) {
-        let (plan, bytes) = (self.plan, self.plan.dst.block_bytes);
-        let tiles = bytemuck::cast_slice(self.scratch.tile());
-        let run = args.dst_tile == bytes;
-        if !plan.streams || args.tiles * bytes > MAX_BLOCK || !(run || bytes >= LINE) {
-            return plan.kernels.pack(codec, between, tiles, args, self.out.bytes(), to);
-        }
-        let Block(block) = self.block.get_or_insert_with(Block::zero);
-        let packed = PackArgs { dst_tile: bytes, ..*args };
-        plan.kernels.pack(codec, between, tiles, &packed, writable(block), 0);
-        if run {
-            return plan.kernels.stream(&block[..args.tiles * bytes], self.out, to);
-        }
-        for tile in 0..args.tiles {
-            let segment = Segment { from: tile * bytes, to: (tile * args.dst_tile) as isize, len: bytes };
-            plan.kernels.stream_segments(block, &[segment], self.out, to);
+            let tiles = bytemuck::cast_slice(self.scratch.tile());
+            put_tiles(plan, &codec, between, tiles, &args, &mut self.block, self.out, to + done * dst_tile);
         }
     }
 
@@ -164,6 +155,35 @@ impl Task<'_, '_> {
             let tile = writable(bytemuck::cast_slice_mut(tile));
             plan.kernels.convert_loops(number, between, source, begin, tile, to, &loops.window, outer, ahead);
         }
+    }
+}
+
+/// Packs tiles. Those of whole lines are streamed, if the destination is.
+#[allow(clippy::too_many_arguments, reason = "what a call of the kernel takes, and where it is put together")]
+fn put_tiles(
+    plan: &Plan,
+    codec: &BlockCodec,
+    from: Number,
+    src: &[u8],
+    args: &PackArgs,
+    block: &mut Option<Block>,
+    out: &mut Destination<'_>,
+    to: usize,
+) {
+    let bytes = plan.dst.block_bytes;
+    let run = args.dst_tile == bytes;
+    if !plan.streams || args.tiles * bytes > MAX_BLOCK || !(run || bytes >= LINE) {
+        return plan.kernels.pack(codec, from, src, args, out.bytes(), to);
+    }
+    let Block(block) = block.get_or_insert_with(Block::zero);
+    let packed = PackArgs { dst_tile: bytes, ..*args };
+    plan.kernels.pack(codec, from, src, &packed, writable(block), 0);
+    if run {
+        return plan.kernels.stream(&block[..args.tiles * bytes], out, to);
+    }
+    for tile in 0..args.tiles {
+        let segment = Segment { from: tile * bytes, to: (tile * args.dst_tile) as isize, len: bytes };
+        plan.kernels.stream_segments(block, &[segment], out, to);
     }
 }
 
@@ -248,7 +268,7 @@ fn packs_as_it_is(number: Number, codec: &BlockCodec) -> bool {
 }
 
 /// Whether the kernel that packs reads these tiles at full speed: numbers that it widens itself, in rows.
-fn reads_in_place(number: Number, args: &PackArgs) -> bool {
+fn reads_rows(number: Number, args: &PackArgs) -> bool {
     let run = args.cols == 1 || args.src_col == number.size() as isize;
     run && matches!(number, Number::F32 | Number::Bf16 | Number::F16)
 }

@@ -6,7 +6,7 @@
 //! signed code. Under exponent 0 (nothing but zeros and subnormals) S = 0 gives the zeros that the rule wants; other
 //! exponents are rare and take the scalar rule.
 
-use super::encode::{Encode, GroupLoop};
+use super::encode::{CodeLoop, Encode};
 use super::exponent_search::lower_exponents;
 use super::groups::GroupLane;
 use crate::formats::{Bfp, BlockOptions, GROUP, Rounding, round_early};
@@ -102,39 +102,39 @@ impl<const SEARCH: bool> Encode for BfpEncode<SEARCH> {
 
     /// With their sign, as i16.
     #[inline(always)]
-    fn make_codes<L: GroupLane<N>, const N: usize>(&self, groups: GroupLoop<'_, N>) {
+    fn make_codes<C: CodeLoop>(&self, elements: C) {
         let anchor = self.anchor();
         match (self.rounding, self.truncates) {
             // No bit that counts is lost: one beyond the last of 11 bits is far below half a place of the code.
-            (Rounding::Host, true) if L::SHORT => groups.nearest::<Self, L>(
+            (Rounding::Host, true) if C::SHORT => elements.nearest(
                 self,
                 #[inline(always)]
                 |x, factor| x.mul_add(factor, anchor),
             ),
-            (Rounding::Host, false) if L::SHORT => groups.nearest::<Self, L>(
+            (Rounding::Host, false) if C::SHORT => elements.nearest(
                 self,
                 #[inline(always)]
                 |x, factor| x * factor + anchor,
             ),
-            (Rounding::Host, true) => groups.nearest::<Self, L>(
+            (Rounding::Host, true) => elements.nearest(
                 self,
                 #[inline(always)]
                 |x, factor| (x * factor).trunc() + anchor,
             ),
-            (Rounding::Host, false) => groups.nearest::<Self, L>(
+            (Rounding::Host, false) => elements.nearest(
                 self,
                 #[inline(always)]
                 |x, factor| truncated(x * factor) + anchor,
             ),
-            (_, true) => groups.each::<Self, L>(
+            (_, true) => elements.each(
                 self,
                 #[inline(always)]
-                |group, factor| self.cut::<L, N>(group, factor, f32::trunc),
+                |bits, factor| self.cut(bits, factor, f32::trunc),
             ),
-            (_, false) => groups.each::<Self, L>(
+            (_, false) => elements.each(
                 self,
                 #[inline(always)]
-                |group, factor| self.cut::<L, N>(group, factor, truncated),
+                |bits, factor| self.cut(bits, factor, truncated),
             ),
         }
     }
@@ -174,23 +174,13 @@ fn truncated(x: f32) -> f32 {
 }
 
 impl<const SEARCH: bool> BfpEncode<SEARCH> {
-    /// Codes of a group as [`BfpEncode::cut_magnitude`] rounds them, with their sign.
+    /// The code of an element as [`BfpEncode::cut_magnitude`] rounds it, with its sign.
     #[inline(always)]
-    fn cut<L: GroupLane<N>, const N: usize>(
-        &self,
-        group: &[[u8; N]; GROUP],
-        factor: f32,
-        trunc: impl Fn(f32) -> f32,
-    ) -> [u16; GROUP] {
-        let mut codes = [0; GROUP];
-        for (code, x) in codes.iter_mut().zip(group) {
-            let bits = L::widen(*x);
-            let count = self.cut_magnitude(f32::from_bits(bits & !(1 << 31)) * factor, &trunc);
-            let magnitude = (count + 8_388_608.0).to_bits();
-            let sign = (bits as i32 >> 31) as u32;
-            *code = (magnitude ^ sign).wrapping_sub(sign) as u16;
-        }
-        codes
+    fn cut(&self, bits: u32, factor: f32, trunc: impl Fn(f32) -> f32) -> u16 {
+        let count = self.cut_magnitude(f32::from_bits(bits & !(1 << 31)) * factor, &trunc);
+        let magnitude = (count + 8_388_608.0).to_bits();
+        let sign = (bits as i32 >> 31) as u32;
+        (magnitude ^ sign).wrapping_sub(sign) as u16
     }
 
     /// 1.5 * 2^40 for m = 7, with the last place at 2^(24 - m).

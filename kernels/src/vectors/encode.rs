@@ -1,5 +1,7 @@
 //! What packing asks of a family of block formats, and the loop over the groups of a tile that calls it.
 
+use std::marker::PhantomData;
+
 use super::groups::GroupLane;
 use crate::formats::{GROUP, TileShape};
 use crate::memory::{Arrays, prefetch_l2};
@@ -46,8 +48,8 @@ pub(crate) trait Encode: Copy {
     ) {
     }
 
-    /// Runs the loop with what makes codes, as [`Encode::finish`] takes them, from a group and its factor.
-    fn make_codes<L: GroupLane<N>, const N: usize>(&self, groups: GroupLoop<'_, N>);
+    /// Runs the loop with what makes an element's code, as [`Encode::finish`] takes it, of its binary32 and its group's factor.
+    fn make_codes<C: CodeLoop>(&self, elements: C);
 
     /// The code as it is stored, with nothing above it. A step of its own, because it is done in vectors of bytes.
     fn finish(&self, code: u16) -> u8;
@@ -59,8 +61,22 @@ pub(crate) trait Encode: Copy {
 /// The most groups that a tile can have.
 pub(crate) const MAX_GROUPS: usize = TileShape::MAX_ELEMENTS / GROUP;
 
-/// The loop over the groups of a tile: it makes their codes, and finds the amax of each group of the next tile.
-pub(crate) struct GroupLoop<'a, const N: usize> {
+/// A loop over the elements of a tile, which makes their codes.
+pub(crate) trait CodeLoop {
+    /// Whether no element has more than 11 bits.
+    const SHORT: bool;
+
+    /// Runs it with a rule that takes the bits of an element's binary32, and its group's factor.
+    fn each<E: Encode>(self, encode: &E, code: impl Fn(u32, f32) -> u16);
+
+    /// Runs it where codes are multiples of the last place of an anchor, as [`GroupLane::multiples`] has them; `sum` gets an
+    /// element and its group's factor.
+    fn nearest<E: Encode>(self, encode: &E, sum: impl Fn(f32, f32) -> f32);
+}
+
+/// The loop over the groups of a tile, each of which lies in the source as a run: it makes their codes, and finds the amax of
+/// each group of the next tile.
+pub(crate) struct GroupLoop<'a, L, const N: usize> {
     /// This tile, the next one, and one that comes later, to be prefetched.
     pub(crate) tiles: [Arrays<'a, N, GROUP>; 3],
     pub(crate) groups: usize,
@@ -69,21 +85,18 @@ pub(crate) struct GroupLoop<'a, const N: usize> {
     pub(crate) codes: &'a mut [[u16; GROUP]; MAX_GROUPS],
     /// Of the next tile, or of this one if codes are made at once.
     pub(crate) amax: &'a mut [u16; MAX_GROUPS],
+    pub(crate) lane: PhantomData<L>,
 }
 
-impl<const N: usize> GroupLoop<'_, N> {
+impl<L: GroupLane<N>, const N: usize> GroupLoop<'_, L, N> {
     /// Makes the codes of all groups. Meanwhile it finds the amax of each group of the next tile, so that no group waits for
     /// its own; or each group's own ([`GroupLane::CODES_AT_ONCE`]).
     ///
     /// The body is one group, because across groups the compiler would gather elements. It unrolls no loop whose length it
     /// does not know, and vectorises none that already has vectors in it.
     #[inline(always)]
-    pub(crate) fn each<E: Encode, L: GroupLane<N>>(
-        self,
-        encode: &E,
-        codes: impl Fn(&[[u8; N]; GROUP], f32) -> [u16; GROUP],
-    ) {
-        let GroupLoop { tiles, groups, factors, codes: out, amax } = self;
+    fn groups<E: Encode>(self, encode: &E, codes: impl Fn(&[[u8; N]; GROUP], f32) -> [u16; GROUP]) {
+        let GroupLoop { tiles, groups, factors, codes: out, amax, .. } = self;
         let sources = Arrays::side_by_side(tiles, 0..groups).zip(&factors[..groups]);
         for ((out, amax), ([here, next, later], factor)) in
             out[..groups].iter_mut().zip(&mut amax[..groups]).zip(sources)
@@ -98,11 +111,29 @@ impl<const N: usize> GroupLoop<'_, N> {
             }
         }
     }
+}
 
-    /// [`GroupLoop::each`] with codes that are [`GroupLane::multiples`]; `sum` gets an element and its group's factor.
+impl<L: GroupLane<N>, const N: usize> CodeLoop for GroupLoop<'_, L, N> {
+    const SHORT: bool = L::SHORT;
+
     #[inline(always)]
-    pub(crate) fn nearest<E: Encode, L: GroupLane<N>>(self, encode: &E, sum: impl Fn(f32, f32) -> f32) {
-        self.each::<E, L>(
+    fn each<E: Encode>(self, encode: &E, code: impl Fn(u32, f32) -> u16) {
+        self.groups(
+            encode,
+            #[inline(always)]
+            |group, factor| {
+                let mut codes = [0; GROUP];
+                for (to, x) in codes.iter_mut().zip(group) {
+                    *to = code(L::widen(*x), factor);
+                }
+                codes
+            },
+        );
+    }
+
+    #[inline(always)]
+    fn nearest<E: Encode>(self, encode: &E, sum: impl Fn(f32, f32) -> f32) {
+        self.groups(
             encode,
             #[inline(always)]
             |group, factor| {
@@ -116,7 +147,7 @@ impl<const N: usize> GroupLoop<'_, N> {
     }
 }
 
-/// Whether [`GroupLoop::each`] itself finds the amax of the groups whose codes it makes.
+/// Whether [`GroupLoop`] itself finds the amax of the groups whose codes it makes.
 pub(crate) const fn codes_at_once<E: Encode, L: GroupLane<N>, const N: usize>() -> bool {
     L::CODES_AT_ONCE && E::GROUPS_PER_SCALE == 1 && !E::SEARCHES
 }

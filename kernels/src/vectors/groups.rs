@@ -14,6 +14,18 @@ pub(crate) trait GroupLane<const N: usize>: Lane<N> {
     /// The amax of a group, its largest magnitude: the upper 16 bits of it.
     fn amax(group: &[[u8; N]; GROUP]) -> u16;
 
+    /// Raises the amax of 16 groups by an element of each.
+    #[inline(always)]
+    fn raise(amax: &mut [u16; GROUP], elements: &[[u8; N]; GROUP]) {
+        for (amax, x) in amax.iter_mut().zip(elements) {
+            // As signed numbers, for which every processor has an instruction.
+            *amax = (*amax as i16).max(Self::magnitude(*x) as i16) as u16;
+        }
+    }
+
+    /// The magnitude of an element: the upper 16 bits of it.
+    fn magnitude(x: [u8; N]) -> u16;
+
     /// The upper 16 bits, as binary32, of a magnitude with these upper 16 bits.
     fn upper(amax: u16) -> u32;
 
@@ -68,6 +80,11 @@ impl GroupLane<4> for F32 {
     }
 
     #[inline(always)]
+    fn magnitude(x: [u8; 4]) -> u16 {
+        (Self::widen(x) >> 16) as u16 & 0x7FFF
+    }
+
+    #[inline(always)]
     fn upper(amax: u16) -> u32 {
         amax.into()
     }
@@ -79,6 +96,11 @@ impl GroupLane<2> for Bf16 {
     #[inline(always)]
     fn amax(group: &[[u8; 2]; GROUP]) -> u16 {
         amax_of_words(group)
+    }
+
+    #[inline(always)]
+    fn magnitude(x: [u8; 2]) -> u16 {
+        u16::from_le_bytes(x) & 0x7FFF
     }
 
     #[inline(always)]
@@ -105,6 +127,11 @@ impl GroupLane<2> for F16 {
     #[inline(always)]
     fn amax(group: &[[u8; 2]; GROUP]) -> u16 {
         amax_of_words(group)
+    }
+
+    #[inline(always)]
+    fn magnitude(x: [u8; 2]) -> u16 {
+        u16::from_le_bytes(x) & 0x7FFF
     }
 
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! Arithmetic on fixed arrays that compilers turn into vector code, and the packing and unpacking made of it.
 //!
-//! From the bottom: `lanes` are single elements, `steps` lead from one format to another, `binary32` are runs of any elements,
+//! From the bottom: `interleave` transposes registers, `lanes` are single elements, `steps` lead from one format to another, `binary32` are runs of any elements,
 //! `groups` are 16 of them, `encode` and `decode` are what packing and unpacking ask of a family of formats, `bfp_encode`, `bfp_decode` and `mx` are those families, and `pack` and `unpack` are the kernels.
 
 mod bfp_decode;
@@ -10,6 +10,7 @@ mod decode;
 mod encode;
 mod exponent_search;
 mod groups;
+pub(crate) mod interleave;
 pub(crate) mod lanes;
 mod mx;
 pub(crate) mod pack;

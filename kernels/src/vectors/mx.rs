@@ -7,9 +7,7 @@
 //! smallest element. Blocks with NaN or infinity take the scalar rule when they are packed.
 
 use super::decode::Decode;
-use super::encode::{Encode, GroupLoop};
-use super::groups::GroupLane;
-use super::lanes::Lane;
+use super::encode::{CodeLoop, Encode};
 use crate::formats::{BlockFormat, Element, GROUP, MX_BLOCK, SCALE_NAN};
 
 /// An element format as the vector code sees it.
@@ -73,16 +71,16 @@ impl Encode for MxVector {
 
     /// Codes of floats before they are shifted to their `position`, those of integers as i16.
     #[inline(always)]
-    fn make_codes<L: GroupLane<N>, const N: usize>(&self, groups: GroupLoop<'_, N>) {
+    fn make_codes<C: CodeLoop>(&self, elements: C) {
         if self.element.is_float() {
-            return groups.each::<Self, L>(
+            return elements.each(
                 self,
                 #[inline(always)]
-                |group, factor| self.floats::<L, N>(group, factor),
+                |bits, factor| self.float(bits, factor),
             );
         }
         let anchor = f32::from_bits((127 + 23 - self.fraction) << 23 | 1 << 22);
-        groups.nearest::<Self, L>(
+        elements.nearest(
             self,
             #[inline(always)]
             |x, factor| x * factor + anchor,
@@ -115,22 +113,17 @@ impl Encode for MxVector {
 
 impl MxVector {
     #[inline(always)]
-    fn floats<L: Lane<N>, const N: usize>(&self, group: &[[u8; N]; GROUP], factor: f32) -> [u16; GROUP] {
+    fn float(&self, bits: u32, factor: f32) -> u16 {
         let f = self.fraction;
         let (least, offset) = ((128 - self.bias) << 23, (128 - self.bias) << f);
-        let mut codes = [0; GROUP];
-        for (code, x) in codes.iter_mut().zip(group) {
-            let bits = L::widen(*x);
-            let scaled = f32::from_bits(bits & !(1 << 31)) * factor;
-            let exponent = scaled.to_bits().max(least) & 255 << 23;
-            let anchor = exponent.wrapping_add((23 - f) << 23);
-            let multiple = (scaled + f32::from_bits(anchor)).to_bits().wrapping_sub(anchor);
-            // A normal multiple includes its hidden bit, which adds 1 to the exponent.
-            let magnitude = (exponent >> (23 - f)).wrapping_add(multiple).wrapping_sub(offset);
-            let sign = bits >> (32 - self.width) & 1 << (self.width - 1);
-            *code = (magnitude.min(self.largest) | sign) as u16;
-        }
-        codes
+        let scaled = f32::from_bits(bits & !(1 << 31)) * factor;
+        let exponent = scaled.to_bits().max(least) & 255 << 23;
+        let anchor = exponent.wrapping_add((23 - f) << 23);
+        let multiple = (scaled + f32::from_bits(anchor)).to_bits().wrapping_sub(anchor);
+        // A normal multiple includes its hidden bit, which adds 1 to the exponent.
+        let magnitude = (exponent >> (23 - f)).wrapping_add(multiple).wrapping_sub(offset);
+        let sign = bits >> (32 - self.width) & 1 << (self.width - 1);
+        (magnitude.min(self.largest) | sign) as u16
     }
 }
 

@@ -7,8 +7,8 @@ use super::encode::{Encode, MAX_GROUPS, codes_at_once};
 use super::groups::GroupLane;
 use super::lanes::{Bf16, F16, F32, Lane};
 use super::mx::MxVector;
-use super::tile_packer::TilePacker;
-use crate::formats::{BlockCodec, GROUP, MX_BLOCK, Number, Rule, TileShape};
+use super::tile_packer::{TilePacker, pack_columns};
+use crate::formats::{BlockCodec, GROUP, MX_BLOCK, Number, Rounding, Rule, TileShape};
 use crate::memory::{ArrayOffsets, as_uninit, as_written, assert_readable, assert_writable, lies_inside};
 
 /// A row of tiles to pack: where their elements come from and where the packed tiles go.
@@ -41,6 +41,32 @@ pub struct PackArgs {
 }
 
 impl PackArgs {
+    /// Whether these are whole tiles whose columns are runs of the source, and packed from there at full speed: no tile is
+    /// gathered row by row first.
+    pub fn packs_columns(&self, codec: &BlockCodec, from: Number) -> bool {
+        let (stored, options) = (self.stored(codec), codec.options());
+        let replaces =
+            options.rounding == Rounding::DeviceOp || matches!(codec.rule(), Rule::Bfp(bfp) if bfp.narrow);
+        stored.whole()
+            && stored.row == from.size() as isize
+            && stored.tile.face_rows() == GROUP
+            && !(replaces || options.search || options.compact)
+            && matches!(from, Number::F32 | Number::Bf16 | Number::F16)
+    }
+
+    /// Tiles as they are stored.
+    #[inline(always)]
+    fn stored(&self, codec: &BlockCodec) -> Stored {
+        let tile = codec.tile();
+        let stored = Stored { tile, rows: self.rows, cols: self.cols, row: self.src_row, col: self.src_col };
+        match tile.transposed().filter(|_| codec.options().transposed) {
+            Some(tile) => {
+                Stored { tile, rows: self.cols, cols: self.rows, row: self.src_col, col: self.src_row }
+            }
+            None => stored,
+        }
+    }
+
     /// The loops over the elements of this many tiles of the source.
     #[inline(always)]
     fn src_loops(&self, tiles: usize) -> impl Iterator<Item = (usize, isize)> + Clone {
@@ -102,6 +128,21 @@ impl<'a> Packing<'a> {
     }
 }
 
+/// What [`PackArgs`] say of a tile, in the rows and columns that are stored.
+struct Stored {
+    tile: TileShape,
+    rows: usize,
+    cols: usize,
+    row: isize,
+    col: isize,
+}
+
+impl Stored {
+    fn whole(&self) -> bool {
+        self.rows == self.tile.rows() && self.cols == self.tile.cols()
+    }
+}
+
 /// Vector code where there is some, the rule for the rest.
 #[inline(always)]
 pub(crate) fn body(on: Packing<'_>) {
@@ -129,32 +170,35 @@ pub(crate) fn body(on: Packing<'_>) {
 
 #[inline(always)]
 fn tiles<E: Encode>(on: Packing<'_>, encode: E) {
-    let (args, tile) = (on.args, on.codec.tile());
-    let whole = args.rows == tile.rows() && args.cols == tile.cols();
-    let in_place = whole && !on.codec.options().transposed && !encode.replaces_elements();
+    let stored = on.args.stored(on.codec);
+    let rows = stored.whole() && stored.col == on.from.size() as isize && !encode.replaces_elements();
+    let columns = on.args.packs_columns(on.codec, on.from);
     match on.from {
-        Number::F32 if in_place && args.src_col == 4 => in_place_tiles::<E, F32, 4>(on, encode),
+        Number::F32 if rows => in_place_tiles::<E, F32, 4>(on, encode),
         // What reads elements more than once prefers them widened.
-        Number::Bf16 if in_place && !E::SEARCHES && args.src_col == 2 => {
-            in_place_tiles::<E, Bf16, 2>(on, encode)
-        }
-        Number::F16 if in_place && !E::SEARCHES && args.src_col == 2 => {
-            in_place_tiles::<E, F16, 2>(on, encode)
-        }
+        Number::Bf16 if rows && !E::SEARCHES => in_place_tiles::<E, Bf16, 2>(on, encode),
+        Number::F16 if rows && !E::SEARCHES => in_place_tiles::<E, F16, 2>(on, encode),
+        Number::F32 if columns && !E::SEARCHES => tiles_of_columns::<E, F32, 4>(on, encode),
+        Number::Bf16 if columns && !E::SEARCHES => tiles_of_columns::<E, Bf16, 2>(on, encode),
+        Number::F16 if columns && !E::SEARCHES => tiles_of_columns::<E, F16, 2>(on, encode),
         _ => gathered_tiles(on, encode),
     }
 }
 
+/// How many tiles lie in the source, with those that follow the call's: it may be of few tiles, and the next one of these.
+#[inline(always)]
+fn tiles_in_source(on: &Packing<'_>, size: usize) -> usize {
+    let all = on.args.tiles.saturating_add(on.args.prefetch_tiles);
+    if lies_inside(on.src.len(), on.args.src_at, size, on.args.src_loops(all)) { all } else { on.args.tiles }
+}
+
 #[inline(always)]
 fn in_place_tiles<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode: E) {
-    let (args, tile) = (on.args, on.codec.tile());
-    let offsets = group_offsets::<N>(tile, args.src_row);
-    // A call may be of few tiles, and the next one of those that follow.
-    let all = args.tiles.saturating_add(args.prefetch_tiles);
-    let follow = lies_inside(on.src.len(), args.src_at, N, args.src_loops(all));
-    let last = if follow { all } else { args.tiles } - 1;
+    let (args, stored) = (on.args, on.args.stored(on.codec));
+    let offsets = array_offsets::<N>(stored.tile, stored.row, stored.row, N as isize);
+    let last = tiles_in_source(&on, N) - 1;
     let src = on.src;
-    let mut packer = TilePacker::<E, N>::new(encode, tile);
+    let mut packer = TilePacker::<E, N>::new(encode, stored.tile);
     if !codes_at_once::<E, L, N>() {
         packer.start::<L>(offsets.arrays(src, on.at(0)));
     }
@@ -166,6 +210,20 @@ fn in_place_tiles<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<'_
             offsets.arrays(src, on.at(later)),
         ];
         packer.pack::<L>(tiles, on.out(t));
+    }
+}
+
+/// Tiles whose columns are runs of the source.
+#[inline(always)]
+fn tiles_of_columns<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode: E) {
+    let (args, stored) = (on.args, on.args.stored(on.codec));
+    let offsets = array_offsets::<N>(stored.tile, stored.col, N as isize, stored.col);
+    let (groups, last) = (stored.tile.elements() / GROUP, tiles_in_source(&on, N) - 1);
+    let src = on.src;
+    for t in 0..args.tiles {
+        let later = t.saturating_add(args.prefetch_tiles).min(last);
+        let tiles = [offsets.arrays(src, on.at(t)), offsets.arrays(src, on.at(later))];
+        pack_columns::<E, L, N>(encode, groups, tiles, on.out(t));
     }
 }
 
@@ -267,14 +325,10 @@ fn put_blocks(on: &mut Packing<'_>, first: usize, count: usize, packed: &PackedB
 /// Each tile is gathered as f32, in the rows and columns that are stored, and packed from there.
 #[inline(always)]
 fn gathered_tiles<E: Encode>(mut on: Packing<'_>, encode: E) {
-    let (args, tile) = (on.args, on.codec.tile());
-    let transposed = on.codec.options().transposed;
-    let stored = if transposed { tile.transposed().unwrap_or(tile) } else { tile };
-    let offsets = group_offsets::<4>(stored, 4 * stored.cols() as isize);
-    let (rows, cols, row, col) = match transposed {
-        true => (args.cols, args.rows, args.src_col, args.src_row),
-        false => (args.rows, args.cols, args.src_row, args.src_col),
-    };
+    let args = on.args;
+    let Stored { tile: stored, rows, cols, row, col } = on.args.stored(on.codec);
+    let here = 4 * stored.cols() as isize;
+    let offsets = array_offsets::<4>(stored, here, here, 4);
     let mut scratch = [[0; 4]; TileShape::MAX_ELEMENTS];
     scratch.fill(args.pad.to_le_bytes());
     let mut packer = TilePacker::<E, 4>::new(encode, stored);
@@ -330,20 +384,25 @@ fn gather<L: Lane<N>, const N: usize>(src: &[u8], at: usize, col: isize, line: &
     }
 }
 
-/// Where the groups of a tile begin, in storage order, for elements of `N` bytes in rows `row` bytes apart. What is
-/// beyond the last group repeats the first.
+/// Where arrays of 16 elements of `N` bytes begin, face by face, as many as a face has rows: `array` bytes apart in a face,
+/// whose elements are `row` and `col` bytes apart. What is beyond the last one repeats the first.
 #[inline(always)]
-fn group_offsets<const N: usize>(tile: TileShape, row: isize) -> ArrayOffsets<N, GROUP> {
+fn array_offsets<const N: usize>(
+    tile: TileShape,
+    array: isize,
+    row: isize,
+    col: isize,
+) -> ArrayOffsets<N, GROUP> {
     let mut offsets = [0; MAX_GROUPS];
     // Face by face: a kernel may be called for a tile or two.
     let across = tile.cols() / GROUP;
     for (face, offsets) in
         offsets.chunks_mut(tile.face_rows()).take(tile.elements() / GROUP / tile.face_rows()).enumerate()
     {
-        let corner = (face / across * tile.face_rows()) as isize;
-        let corner = corner.wrapping_mul(row).wrapping_add((face % across * GROUP * N) as isize);
-        for (r, offset) in offsets.iter_mut().enumerate() {
-            *offset = (r as isize).wrapping_mul(row).wrapping_add(corner);
+        let (down, across) = ((face / across * tile.face_rows()) as isize, (face % across * GROUP) as isize);
+        let corner = down.wrapping_mul(row).wrapping_add(across.wrapping_mul(col));
+        for (i, offset) in offsets.iter_mut().enumerate() {
+            *offset = (i as isize).wrapping_mul(array).wrapping_add(corner);
         }
     }
     ArrayOffsets::new(offsets)

@@ -153,10 +153,10 @@ mod tests {
     use super::super::lanes::Bf16;
     use super::*;
 
-    /// Every code, alone and among others, as by way of binary32.
+    /// Every code (under Miri every 61st block of 64), alone and among others, as by way of binary32.
     fn is_as_by<S: Step<2, 2>, A: Lane<2>, B: Lane<2>>() {
         let codes: Vec<[u8; 2]> = (0..=u16::MAX).map(u16::to_le_bytes).collect();
-        for codes in codes.as_chunks::<64>().0 {
+        for codes in codes.as_chunks::<64>().0.iter().step_by(if cfg!(miri) { 61 } else { 1 }) {
             let expected = codes.map(By::<A, B>::step);
             assert_eq!(codes.map(S::step), expected);
             assert_eq!(S::some(codes), expected);

@@ -1,13 +1,17 @@
-//! Packing of one tile whose groups are known by their offsets.
+//! Packing of one tile: its exponents, its codes, and what is stored of both.
 
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
-use super::encode::{Encode, GroupLoop, MAX_GROUPS, codes_at_once};
+use super::encode::{CodeLoop, Encode, GroupLoop, MAX_GROUPS, codes_at_once};
 use super::groups::GroupLane;
+use super::interleave::transpose_bytes;
 use crate::formats::{GROUP, TileShape};
-use crate::memory::Arrays;
+use crate::memory::{Arrays, as_uninit, prefetch_l2};
 
-/// Packs tiles of one shape, one after another, and keeps what is already known of the next one.
+/// Packs tiles of one shape whose groups are known by their offsets, one after another, and keeps what is already known of
+/// the next one.
 pub(crate) struct TilePacker<E, const N: usize> {
     encode: E,
     groups: usize,
@@ -48,42 +52,21 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
     ) {
         let TilePacker { encode, groups, ref mut amax, ref mut codes } = *self;
         let [here, ..] = tiles;
-        let mut exponents = [0; MAX_GROUPS];
+        let lane = PhantomData::<L>;
         if codes_at_once::<E, L, N>() {
-            encode.make_codes::<L, N>(GroupLoop { tiles, groups, factors: &[0.0; MAX_GROUPS], codes, amax });
+            encode.make_codes(GroupLoop { tiles, groups, factors: &[0.0; MAX_GROUPS], codes, amax, lane });
         }
-        for (exponent, &amax) in exponents.iter_mut().zip(&*amax) {
-            *exponent = L::exponent(amax);
-        }
-        if E::GROUPS_PER_SCALE == 2 {
-            for pair in exponents.as_chunks_mut::<2>().0 {
-                *pair = [pair[0].max(pair[1]); 2];
-            }
-        }
+        let mut exponents = exponents::<E, L, N>(amax);
         if E::SEARCHES {
             encode.search::<L, N>(&here, &amax[..groups], &mut exponents);
         }
-        let mut factors = [0.0; MAX_GROUPS];
-        for (factor, &exponent) in factors.iter_mut().zip(&exponents) {
-            *factor = encode.factor(exponent);
-        }
+        let factors = factors(encode, &exponents);
         if !codes_at_once::<E, L, N>() {
-            encode.make_codes::<L, N>(GroupLoop { tiles, groups, factors: &factors, codes, amax });
+            encode.make_codes(GroupLoop { tiles, groups, factors: &factors, codes, amax, lane });
         }
-
-        // Of each group the byte that it shares.
-        let mut shared = [0; MAX_GROUPS];
-        let mut all_hold = true;
-        for (shared, &exponent) in shared.iter_mut().zip(&exponents) {
-            let holds;
-            (*shared, holds) = encode.shared(exponent);
-            all_hold &= holds;
-        }
+        let (mut shared, all_hold) = shared(encode, &exponents);
         if !all_hold {
-            for g in (0..groups).step_by(E::GROUPS_PER_SCALE) {
-                if encode.shared(exponents[g]).1 {
-                    continue;
-                }
+            for g in fails(encode, &exponents, groups) {
                 let block = g..g + E::GROUPS_PER_SCALE;
                 let mut values = [[0.0; GROUP]; 2];
                 let elements = here.groups(block.clone()).flatten();
@@ -94,16 +77,168 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
                 shared[g] = encode.scalar(&values.as_flattened()[..codes.len()], codes);
             }
         }
-
-        let scales = groups / E::GROUPS_PER_SCALE;
-        let (header, out) = out.split_at_mut(scales.next_multiple_of(16));
+        let out = put_shared::<E>(&shared[..groups], out);
         store(encode, codes.as_flattened(), out);
-        let (used, rest) = header.split_at_mut(scales);
-        for (byte, shared) in used.iter_mut().zip(shared.chunks_exact(E::GROUPS_PER_SCALE)) {
-            byte.write(shared[0]);
-        }
-        rest.fill(MaybeUninit::new(0));
     }
+}
+
+/// Packs a tile whose columns are runs of the source: 16 elements of a column, one of each row of a face, are an array of
+/// `columns`, face by face. Sixteen groups lie side by side then, and no vector is searched for its largest lane.
+///
+/// `later` is prefetched.
+#[inline(always)]
+pub(crate) fn pack_columns<E: Encode, L: GroupLane<N>, const N: usize>(
+    encode: E,
+    groups: usize,
+    [columns, later]: [Arrays<'_, N, GROUP>; 2],
+    out: &mut [MaybeUninit<u8>],
+) {
+    let mut amax = [[0; GROUP]; FACES];
+    for (face, amax) in amax.iter_mut().enumerate().take(groups / GROUP) {
+        for (column, later) in columns.groups(of_face(face)).zip(later.groups(of_face(face))) {
+            prefetch_l2(later);
+            L::raise(amax, column);
+        }
+    }
+    let exponents = exponents::<E, L, N>(amax.as_flattened().try_into().expect("as many groups"));
+    let factors = factors(encode, &exponents);
+    let (mut shared, all_hold) = shared(encode, &exponents);
+    let mut codes = [[0; GROUP]; MAX_GROUPS];
+    let lane = PhantomData::<L>;
+    encode.make_codes(ColumnLoop { columns, groups, factors: &factors, codes: &mut codes, lane });
+    if !all_hold {
+        for g in fails(encode, &exponents, groups) {
+            let (mut values, mut scalar) = ([[0.0; GROUP]; 2], [[0; GROUP]; 2]);
+            for (i, values) in values.iter_mut().enumerate().take(E::GROUPS_PER_SCALE) {
+                for (value, column) in values.iter_mut().zip(columns.groups(of_face(g / GROUP))) {
+                    *value = f32::from_bits(L::widen(column[g % GROUP + i]));
+                }
+            }
+            let elements = E::GROUPS_PER_SCALE * GROUP;
+            let (values, scalar) = (&values.as_flattened()[..elements], &mut scalar);
+            shared[g] = encode.scalar(values, &mut scalar.as_flattened_mut()[..elements]);
+            for (i, scalar) in scalar.iter().enumerate().take(E::GROUPS_PER_SCALE) {
+                for (column, code) in codes[of_face(g / GROUP)].iter_mut().zip(scalar) {
+                    column[g % GROUP + i] = *code;
+                }
+            }
+        }
+    }
+    let out = put_shared::<E>(&shared[..groups], out);
+    let mut bytes = [[[0; GROUP]; GROUP]; FACES];
+    for (bytes, codes) in bytes.as_flattened_mut().as_flattened_mut().iter_mut().zip(codes.as_flattened()) {
+        *bytes = encode.finish(*codes);
+    }
+    for face in bytes.iter_mut().take(groups / GROUP) {
+        *face = transpose_bytes(*face);
+    }
+    let bytes = bytes.as_flattened().as_flattened();
+    match encode.code_bits() {
+        8 => out.copy_from_slice(as_uninit(&bytes[..out.len()])),
+        bits => join(bits, bytes, out),
+    }
+}
+
+/// Faces of the largest tile.
+const FACES: usize = MAX_GROUPS / GROUP;
+
+/// The groups of a face.
+#[inline(always)]
+fn of_face(face: usize) -> Range<usize> {
+    face * GROUP..(face + 1) * GROUP
+}
+
+/// The loop over the columns of a tile's faces, which makes their codes column by column.
+struct ColumnLoop<'a, L, const N: usize> {
+    columns: Arrays<'a, N, GROUP>,
+    groups: usize,
+    factors: &'a [f32; MAX_GROUPS],
+    codes: &'a mut [[u16; GROUP]; MAX_GROUPS],
+    lane: PhantomData<L>,
+}
+
+impl<L: GroupLane<N>, const N: usize> CodeLoop for ColumnLoop<'_, L, N> {
+    const SHORT: bool = L::SHORT;
+
+    #[inline(always)]
+    fn each<E: Encode>(self, _encode: &E, code: impl Fn(u32, f32) -> u16) {
+        let ColumnLoop { columns, groups, factors, codes, .. } = self;
+        for (face, factors) in factors.as_chunks::<GROUP>().0.iter().enumerate().take(groups / GROUP) {
+            for (codes, column) in codes[of_face(face)].iter_mut().zip(columns.groups(of_face(face))) {
+                // Made before any is stored: the compiler does not know that they lie apart from the column.
+                let mut made = [0; GROUP];
+                for ((to, x), factor) in made.iter_mut().zip(column).zip(factors) {
+                    *to = code(L::widen(*x), *factor);
+                }
+                *codes = made;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn nearest<E: Encode>(self, encode: &E, sum: impl Fn(f32, f32) -> f32) {
+        self.each(
+            encode,
+            #[inline(always)]
+            |bits, factor| sum(f32::from_bits(bits), factor).to_bits() as u16,
+        );
+    }
+}
+
+/// The exponents of groups: of all that share a scale the largest.
+#[inline(always)]
+fn exponents<E: Encode, L: GroupLane<N>, const N: usize>(amax: &[u16; MAX_GROUPS]) -> [u32; MAX_GROUPS] {
+    let mut exponents = [0; MAX_GROUPS];
+    for (exponent, &amax) in exponents.iter_mut().zip(amax) {
+        *exponent = L::exponent(amax);
+    }
+    if E::GROUPS_PER_SCALE == 2 {
+        for pair in exponents.as_chunks_mut::<2>().0 {
+            *pair = [pair[0].max(pair[1]); 2];
+        }
+    }
+    exponents
+}
+
+#[inline(always)]
+fn factors<E: Encode>(encode: E, exponents: &[u32; MAX_GROUPS]) -> [f32; MAX_GROUPS] {
+    let mut factors = [0.0; MAX_GROUPS];
+    for (factor, &exponent) in factors.iter_mut().zip(exponents) {
+        *factor = encode.factor(exponent);
+    }
+    factors
+}
+
+/// Of each group the byte that it shares, and whether the arithmetic holds for all.
+#[inline(always)]
+fn shared<E: Encode>(encode: E, exponents: &[u32; MAX_GROUPS]) -> ([u8; MAX_GROUPS], bool) {
+    let mut shared = [0; MAX_GROUPS];
+    let mut all_hold = true;
+    for (shared, &exponent) in shared.iter_mut().zip(exponents) {
+        let holds;
+        (*shared, holds) = encode.shared(exponent);
+        all_hold &= holds;
+    }
+    (shared, all_hold)
+}
+
+/// The first groups of the scales for which the arithmetic fails.
+#[inline(always)]
+fn fails<E: Encode>(encode: E, exponents: &[u32; MAX_GROUPS], groups: usize) -> impl Iterator<Item = usize> {
+    (0..groups).step_by(E::GROUPS_PER_SCALE).filter(move |&g| !encode.shared(exponents[g]).1)
+}
+
+/// Writes what the groups of a tile share to the front of it; what is left is that of the codes.
+#[inline(always)]
+fn put_shared<'a, E: Encode>(shared: &[u8], out: &'a mut [MaybeUninit<u8>]) -> &'a mut [MaybeUninit<u8>] {
+    let scales = shared.len() / E::GROUPS_PER_SCALE;
+    let (header, out) = out.split_at_mut(scales.next_multiple_of(16));
+    let (used, rest) = header.split_at_mut(scales);
+    for (byte, shared) in used.iter_mut().zip(shared.chunks_exact(E::GROUPS_PER_SCALE)) {
+        byte.write(shared[0]);
+    }
+    rest.fill(MaybeUninit::new(0));
+    out
 }
 
 /// Finishes codes and puts them side by side, the first in the lowest bits, until `out` is full.
@@ -119,13 +254,19 @@ fn store<E: Encode>(encode: E, codes: &[u16], out: &mut [MaybeUninit<u8>]) {
     for (byte, code) in bytes.iter_mut().zip(codes) {
         *byte = encode.finish(*code);
     }
-    if encode.code_bits() == 4 {
-        for (out, pair) in out.iter_mut().zip(bytes.as_chunks::<2>().0) {
+    join(encode.code_bits(), &bytes, out);
+}
+
+/// Puts finished codes of 4 or 2 bits side by side.
+#[inline(always)]
+fn join(bits: usize, codes: &[u8], out: &mut [MaybeUninit<u8>]) {
+    if bits == 4 {
+        for (out, pair) in out.iter_mut().zip(codes.as_chunks::<2>().0) {
             let w = u16::from_le_bytes(*pair);
             out.write((w | w >> 4) as u8);
         }
     } else {
-        for (out, quad) in out.iter_mut().zip(bytes.as_chunks::<4>().0) {
+        for (out, quad) in out.iter_mut().zip(codes.as_chunks::<4>().0) {
             let w = u32::from_le_bytes(*quad);
             out.write((w | w >> 6 | w >> 12 | w >> 18) as u8);
         }
