@@ -281,13 +281,14 @@ impl Run<'_, '_> {
             report.waiting_for_source += read.saturating_sub(started);
             let end = group.last().map_or(at, |scheduled| scheduled.piece.in_slot().end);
             let mut memory = rest.split_off_mut(..end - at).unwrap_or_default();
+            let bytes = memory.len();
             let parts = group.iter().map_while(|scheduled| {
                 let gap = memory.split_off_mut(..scheduled.piece.offset - at)?;
                 gap.fill(0);
                 at = scheduled.piece.in_slot().end;
                 Some((scheduled, memory.split_off_mut(..scheduled.piece.destination.len())?))
             });
-            produce(parts, end, self.transfers, window, self.settings.executor)?;
+            produce(parts, bytes, self.transfers, window, self.settings.executor)?;
             report.converting += clock.now().saturating_sub(read);
         }
         report.bytes += pieces.iter().map(|scheduled| scheduled.piece.destination.len() as u64).sum::<u64>();
