@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use kernels::Destination;
 
+use super::assembly::Block;
 use super::clip::{Chunk, linear};
 use super::destination::{writable, written};
 use super::parts::{self, MAX_PARTS};
@@ -14,7 +15,7 @@ use super::share::{Deal, Places, Share};
 use super::task::Task;
 use super::threads::Executor;
 use crate::error::{Error, Result};
-use crate::plan::ir::{Loop, ScheduledNest};
+use crate::plan::ir::{LINE, Leaf, Loop, MAX_BLOCK, ScheduledNest};
 use crate::plan::{OutOfRange, Plan};
 
 /// Running: whole conversions, on one thread or several, and chunks.
@@ -203,14 +204,17 @@ impl Plan {
     /// cut, and a multiple of the chunk alignment.
     fn task_bytes(&self, near: usize) -> usize {
         let near = near.max(self.tuning.task).max(self.destination_bytes().div_ceil(MAX_PARTS));
+        let iteration = self.iteration(near);
+        near.div_ceil(iteration) * iteration
+    }
+
+    /// The bytes of an iteration of some loop of the destination, the longest up to a size that is a multiple of the chunk
+    /// alignment; else the alignment.
+    fn iteration(&self, near: usize) -> usize {
         let chunk_alignment = self.chunk_alignment().max(1);
         let steps = self.nests.iter().flat_map(|n| &n.loops).map(|l| linear(self, l.step) as usize);
-        let iteration = steps
-            .filter(|&s| s <= near && s % chunk_alignment == 0)
-            .max()
-            .unwrap_or(chunk_alignment)
-            .max(chunk_alignment);
-        near.div_ceil(iteration) * iteration
+        let whole = steps.filter(|&s| s <= near && s % chunk_alignment == 0);
+        whole.max().unwrap_or(chunk_alignment).max(chunk_alignment)
     }
 
     fn outcome(&self, out_of_range: Option<OutOfRange>) -> Result<()> {
@@ -222,9 +226,10 @@ impl Plan {
     fn run(&self, source: &[u8], source_begin: usize, share: Share<'_>) -> Option<OutOfRange> {
         match share {
             Share::Range(chunk, bytes) => {
-                let write = |out: &mut Destination<'_>| {
-                    let places = Places::From(chunk.begin() as i64);
-                    Task::new(self, source, source_begin, out, places).chunk(chunk)
+                let parts = self.parts_between_lines(bytes.as_ptr().addr());
+                let write = |out: &mut Destination<'_>| match parts {
+                    Some(bytes) => self.by_way_of_l1(bytes, source, source_begin, chunk, out),
+                    None => self.chunk(source, source_begin, chunk, out),
                 };
                 if self.streams {
                     self.kernels.non_temporal(bytes, write)
@@ -243,5 +248,60 @@ impl Plan {
                 }
             }
         }
+    }
+
+    /// Writes a chunk of the destination.
+    fn chunk(
+        &self,
+        source: &[u8],
+        source_begin: usize,
+        chunk: Chunk,
+        out: &mut Destination<'_>,
+    ) -> Option<OutOfRange> {
+        Task::new(self, source, source_begin, out, Places::From(chunk.begin() as i64)).chunk(chunk)
+    }
+
+    /// The bytes of a part that is made in L1 first, where a destination at this address is made so: it begins between two lines,
+    /// and elements go there at once, by stores of a line or less. Such stores to two lines each take two to ten times as long.
+    ///
+    /// Not where parts would read neighbouring bytes of the source each by itself (tiles to rows, which take half as long as
+    /// they are, unless non-temporal stores of half a line take ten times as long).
+    fn parts_between_lines(&self, addr: usize) -> Option<usize> {
+        let at_once = |nest: &&ScheduledNest| nest.leaf == Leaf::Element && !nest.schedule.assembled;
+        let streams = self.streams && self.kernels.has_non_temporal_stores();
+        if !streams || addr.is_multiple_of(LINE) {
+            return None;
+        }
+        let apart = if addr.is_multiple_of(LINE / 2) { LINE } else { 2 * LINE };
+        let tears = |l: &Loop| {
+            linear(self, l.step) > MAX_BLOCK as i64
+                && l.step[0] == 0
+                && l.step[1].unsigned_abs() < apart as u64
+        };
+        let mut nests = self.nests.iter().filter(at_once).peekable();
+        let suits = nests.peek().is_some() && !nests.any(|nest| nest.loops.iter().any(tears));
+        let iteration = self.iteration(MAX_BLOCK);
+        (suits && iteration <= MAX_BLOCK).then(|| MAX_BLOCK / iteration * iteration)
+    }
+
+    /// Writes a chunk in parts of so many bytes, at most [`MAX_BLOCK`]: each is made in L1, and moved on from there in one run.
+    fn by_way_of_l1(
+        &self,
+        bytes: usize,
+        source: &[u8],
+        source_begin: usize,
+        chunk: Chunk,
+        out: &mut Destination<'_>,
+    ) -> Option<OutOfRange> {
+        let Block(mut block) = Block::zero();
+        let mut first = None;
+        for (part, done) in chunk.parts(bytes) {
+            let made = &mut block[..part.len()];
+            let out_of_range =
+                self.chunk(source, source_begin, part, &mut Destination::cached(writable(made)));
+            first = first.or(out_of_range);
+            self.kernels.stream(made, out, done);
+        }
+        first
     }
 }

@@ -7,7 +7,7 @@ use super::clip::{Chunk, View, advance, clip, linear, place};
 use super::compact::Compact;
 use super::elements::{Calls, Scratch};
 use super::share::{Dealt, Places};
-use crate::plan::ir::{Leaf, MAX_LOOPS, ScheduledNest};
+use crate::plan::ir::{LINE, Leaf, Loop, MAX_LOOPS, ScheduledNest};
 use crate::plan::{OutOfRange, Plan};
 
 /// Loops of everyday nests. What is kept for each loop has so many places where they suffice: to clear [`MAX_LOOPS`] of each
@@ -98,9 +98,35 @@ impl<'a, 'd> Task<'a, 'd> {
     fn nest_of<const N: usize>(&mut self, nest: &ScheduledNest, range: Option<(i64, i64)>) {
         let plan = self.plan;
         match range {
-            None => self.rectangle(nest, &View::<N>::of(nest)),
-            Some(range) => clip(plan, nest, range, &mut |nest, view: &View<N>| self.rectangle(nest, view)),
+            None => self.by_lines(nest, &View::<N>::of(nest)),
+            Some(range) => clip(plan, nest, range, &mut |nest, view: &View<N>| self.by_lines(nest, view)),
         }
+    }
+
+    /// Runs all iterations of a view. Where a destination begins between two lines, and with it all segments of elements that are
+    /// assembled (a transpose's), those up to the first line are a view of their own: the other segments begin and end where
+    /// lines do.
+    fn by_lines<const N: usize>(&mut self, nest: &ScheduledNest, view: &View<N>) {
+        let (schedule, i) = (&nest.schedule, nest.schedule.segment);
+        let streams = self.plan.streams && schedule.assembled && schedule.overlap == 0;
+        if let Some(&Loop { step, .. }) = nest.loops.get(i).filter(|_| streams && i + 1 == nest.loops.len())
+            && (step[3], step[4]) == (0, self.plan.dst.block_bytes as i64)
+            && view.n[i] > schedule.blocks[i]
+        {
+            let to = self.places.turn(self.out, place(self.plan, view.at));
+            let ahead = self.out.addr().wrapping_add(to).wrapping_neg() % LINE;
+            let count = (ahead / self.plan.dst.block_bytes) as u64;
+            if count > 0 && count < view.n[i] {
+                let (mut ahead, mut rest) = (*view, *view);
+                ahead.n[i] = count;
+                rest.n[i] -= count;
+                rest.first[i] += count;
+                rest.at = advance(rest.at, step, count as i64);
+                self.rectangle(nest, &ahead);
+                return self.rectangle(nest, &rest);
+            }
+        }
+        self.rectangle(nest, view);
     }
 
     /// Runs all iterations of a view, block by block.
