@@ -25,7 +25,7 @@ fn a_destination_begins_anywhere_in_a_line() {
         (transposed, "ttnn(dtype=bfloat8_b, layout=TILE)"),
         (rows, "ttnn(dtype=float32, layout=TILE)"),
     ];
-    let tensor = Tensor::new(&[160, 1056], DType::Bf16);
+    let tensor = Tensor::new([160, 1056], DType::Bf16);
     let layout =
         |text: &str| text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap();
     for (from, to) in pairs {
@@ -35,7 +35,7 @@ fn a_destination_begins_anywhere_in_a_line() {
             let plan = Plan::compile_with(&src, &dst, &options, &tuning).unwrap();
             // Finite numbers, none like its neighbours.
             let source: Vec<u8> = (0..plan.source_bytes() / 2)
-                .flat_map(|i| (0x3C00 + (i * 40_503 >> 3) as u16 % 0x0800).to_le_bytes())
+                .flat_map(|i| (0x3C00 + ((i * 40_503) >> 3) as u16 % 0x0800).to_le_bytes())
                 .collect();
             let want = reference(&src, &dst, &options, &source).unwrap();
             let mut memory = vec![0xEE_u8; want.len() + 192];
