@@ -46,6 +46,7 @@ fn is_writing(child: &Child, directory: &Path) -> bool {
     })
 }
 
+/// Fails where the tests are started with SIGINT ignored, as a shell starts what runs in the background: programs inherit that.
 #[test]
 fn a_signal_leaves_nothing_behind() {
     for signal in ["INT", "TERM", "KILL"] {

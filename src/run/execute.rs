@@ -264,8 +264,9 @@ impl Plan {
     /// The bytes of a part that is made in L1 first, where a destination at this address is made so: it begins between two lines,
     /// and elements go there at once, by stores of a line or less. Such stores to two lines each take two to ten times as long.
     ///
-    /// Not where parts would read neighbouring bytes of the source each by itself (tiles to rows, which take half as long as
-    /// they are, unless non-temporal stores of half a line take ten times as long).
+    /// Not where a part leaves neighbouring bytes of the source to other parts (from tiles to rows): that takes twice as long.
+    /// Neighbours are less than two lines apart, or less than one where the destination begins half a line behind another:
+    /// non-temporal stores of half a line would take ten times as long there.
     fn parts_between_lines(&self, addr: usize) -> Option<usize> {
         let at_once = |nest: &&ScheduledNest| nest.leaf == Leaf::Element && !nest.schedule.assembled;
         let streams = self.streams && self.kernels.has_non_temporal_stores();
