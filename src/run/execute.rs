@@ -274,10 +274,11 @@ impl Plan {
             return None;
         }
         let apart = if addr.is_multiple_of(LINE / 2) { LINE } else { 2 * LINE };
+        // What a part has of a loop that it cuts is a run of the source of so many bytes.
         let tears = |l: &Loop| {
-            linear(self, l.step) > MAX_BLOCK as i64
-                && l.step[0] == 0
-                && l.step[1].unsigned_abs() < apart as u64
+            let (step, part) = (linear(self, l.step).unsigned_abs().max(1), MAX_BLOCK as u64);
+            let run = (part / step).max(1).saturating_mul(l.step[1].unsigned_abs());
+            l.n.saturating_mul(step) > part && l.step[0] == 0 && run < apart as u64
         };
         let mut nests = self.nests.iter().filter(at_once).peekable();
         let suits = nests.peek().is_some() && !nests.any(|nest| nest.loops.iter().any(tears));
