@@ -5,7 +5,8 @@ use std::time::Duration;
 /// Memory of the process may grow by so much between a third of the time and its end: what allocators keep.
 const GROWTH: u64 = 48 << 20;
 
-/// Bytes that may be held when all is given back, beside those held before: 20 KB were seen, after thousands of conversions and after half a million.
+/// Bytes that may be held when all is given back, beside those held before: 20 KB were seen, after thousands of conversions and
+/// after half a million.
 const LEFT: usize = 64 << 10;
 
 /// How long: `TILEWRIGHT_SOAK` seconds, or two.

@@ -1,7 +1,9 @@
 //! Arithmetic on fixed arrays that compilers turn into vector code, and the packing and unpacking made of it.
 //!
-//! From the bottom: `interleave` transposes registers, `lanes` are single elements, `steps` lead from one format to another, `binary32` are runs of any elements,
-//! `groups` are 16 of them, `encode` and `decode` are what packing and unpacking ask of a family of formats, `bfp_encode`, `bfp_decode` and `mx` are those families, and `pack` and `unpack` are the kernels.
+//! From the bottom: `interleave` transposes registers, `lanes` are single elements, `steps` lead from one format to another,
+//! `binary32` are runs of any elements, `groups` are 16 of them, `encode` and `decode` are what packing and unpacking ask of a
+//! family of formats, `bfp_encode`, `bfp_decode` and `mx` are those families, `tile_packer` packs one tile, and `pack` and
+//! `unpack` are the kernels.
 
 mod bfp_decode;
 mod bfp_encode;
