@@ -9,7 +9,7 @@ use tilewright_benches::{Memory, cases};
 
 fn conversions(c: &mut Criterion) {
     let pool = Pool::new(0).unwrap();
-    let mut memory = Memory::new().unwrap();
+    let mut memory = Memory::new(0).unwrap();
     for case in cases() {
         let mut group = c.benchmark_group(case.name);
         let small = case.at(&case.l2, None).unwrap();

@@ -24,7 +24,7 @@ mod counted {
     /// A case in memory that has been written to.
     fn ready(case: Case) -> (Job, Memory) {
         let job = case.at(&case.l2, Some(LEVEL)).unwrap();
-        let mut memory = Memory::new().unwrap();
+        let mut memory = Memory::new(0).unwrap();
         memory.prepare(&job).unwrap();
         (job, memory)
     }

@@ -18,7 +18,7 @@ type Peer<S, D> = fn(&[S], &mut [D], [usize; 2]);
 
 fn compare<S: bytemuck::Pod, D: bytemuck::Pod>(c: &mut Criterion, name: &str, peers: &[(&str, Peer<S, D>)]) {
     let case = Case::named(name).unwrap();
-    let mut memory = Memory::new().unwrap();
+    let mut memory = Memory::new(0).unwrap();
     let mut group = c.benchmark_group(format!("{name} by peers"));
     for (size, shape) in SIZES {
         let job = case.at(&shape.map(|n| n as u64), None).unwrap();

@@ -14,7 +14,7 @@ const CASES: [(&str, u64); 3] = [("tilize bf16", 64), ("transpose 2-byte", 64), 
 /// 4 KiB to 256 MiB of source; with `TILEWRIGHT_BENCH_LARGE` set, 1 GiB too, which takes 3 GiB of memory.
 fn sizes(c: &mut Criterion) {
     let most = if std::env::var_os("TILEWRIGHT_BENCH_LARGE").is_some() { 9 } else { 8 };
-    let mut memory = Memory::new().unwrap();
+    let mut memory = Memory::new(0).unwrap();
     for (name, cols) in CASES {
         let case = Case::named(name).unwrap();
         let mut group = c.benchmark_group(format!("{name} by size"));
@@ -30,7 +30,7 @@ fn sizes(c: &mut Criterion) {
 
 fn threads(c: &mut Criterion) {
     let all = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut memory = Memory::new().unwrap();
+    let mut memory = Memory::new(0).unwrap();
     for (name, _) in CASES {
         let case = Case::named(name).unwrap();
         let job = case.at(&case.dram, None).unwrap();

@@ -67,7 +67,7 @@ fn table(
 ) -> tilewright::Result<Vec<Row>> {
     let case = Case::named(name).ok_or_else(|| tilewright::Error::value("case", name, "one there is"))?;
     let job = case.at(if test { &case.l2 } else { &case.dram }, None)?;
-    let mut memory = Memory::new()?;
+    let mut memory = Memory::new(0)?;
     memory.prepare(&job)?;
     let transfers = [Transfer { plan: &job.plan, source: Source::Memory(&memory.source) }];
     let settings = Settings { executor, ..Settings::default() };

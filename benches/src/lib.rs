@@ -4,6 +4,8 @@
 pub mod pairs;
 mod roof;
 
+use std::ops::{Deref, DerefMut};
+
 use kernels::Isa;
 use tilewright::family::Descriptor;
 use tilewright::family::tenstorrent::mesh::Mapper;
@@ -166,25 +168,56 @@ pub struct Job {
     pub bytes: usize,
 }
 
+/// Bytes that begin somewhere in a cache line.
+#[derive(Debug)]
+pub struct Bytes {
+    buffer: AlignedBuffer,
+    begin: usize,
+}
+
+impl Bytes {
+    fn new(begin: usize) -> Result<Bytes> {
+        Ok(Bytes { buffer: AlignedBuffer::new(0)?, begin })
+    }
+
+    fn resize(&mut self, bytes: usize) -> Result<()> {
+        self.buffer.resize(self.begin + bytes)
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.buffer[self.begin..]
+    }
+}
+
+impl DerefMut for Bytes {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.begin..]
+    }
+}
+
 /// What jobs run on, kept from one to the next: first touch of fresh memory costs more than most of them.
 #[derive(Debug)]
 pub struct Memory {
     /// All buffers of the source.
-    pub source: AlignedBuffer,
+    pub source: Bytes,
     /// All buffers of the destination.
-    pub destination: AlignedBuffer,
+    pub destination: Bytes,
     /// Where memcpy goes.
     copy: AlignedBuffer,
 }
 
 impl Memory {
-    /// None yet.
+    /// None yet. What jobs read and write will begin `offset` bytes behind a boundary of a page, and so of a cache line.
     ///
     /// # Errors
     /// As [`AlignedBuffer::new`].
-    pub fn new() -> Result<Memory> {
-        let buffer = || AlignedBuffer::new(0);
-        Ok(Memory { source: buffer()?, destination: buffer()?, copy: buffer()? })
+    pub fn new(offset: usize) -> Result<Memory> {
+        let bytes = || Bytes::new(offset);
+        Ok(Memory { source: bytes()?, destination: bytes()?, copy: AlignedBuffer::new(0)? })
     }
 
     /// Makes room for a job, with numbers in its source.
@@ -200,6 +233,20 @@ impl Memory {
         self.destination.fill(1);
         self.copy.fill(1);
         Ok(())
+    }
+
+    /// Goes each way of a roof, as [`Roof::turn`], between boundaries of lines wherever jobs begin.
+    ///
+    /// # Errors
+    /// As [`Plan::execute`].
+    pub fn roof(
+        &mut self,
+        roof: &Roof,
+        executor: &dyn Executor,
+        batch: u32,
+        shortest: &mut Shortest,
+    ) -> Result<()> {
+        roof.turn(executor, &self.source.buffer, &mut self.destination.buffer, batch, shortest)
     }
 
     /// Runs the job.

@@ -14,7 +14,7 @@ use super::mlir;
 ///
 /// Layout texts are those of tt-mlir, TTNN, torch-spyre and MLIR memrefs. A text may be given as @FILE,
 /// or as @FILE.mlir#NAME where an MLIR file gives it a name.
-/// TILEWRIGHT_ISA=scalar|base|v3|v4 forces an instruction set level.
+/// TILEWRIGHT_ISA=scalar|base|v3|v4|icelake forces an instruction set level.
 #[derive(Parser)]
 #[command(name = "tilewright", arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -202,6 +202,9 @@ pub(crate) struct BenchArgs {
     /// Side of the matrices of pairs, a multiple of 256; 512 takes seconds
     #[arg(long, value_name = "N", default_value = "2048", requires = "pairs")]
     pub(crate) size: u64,
+    /// Tensors begin so many bytes behind a boundary of cache lines; large arrays of malloc and numpy do by 16
+    #[arg(long, value_name = "BYTES", default_value = "0", conflicts_with = "pairs", value_parser = clap::value_parser!(u64).range(..4096))]
+    pub(crate) offset: u64,
     /// Print an object for programs
     #[arg(long)]
     pub(crate) json: bool,

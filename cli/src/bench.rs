@@ -100,7 +100,11 @@ fn run_cases(arguments: &BenchArgs, isa: Isa) -> Result<()> {
     let pool = Pool::new(cores)?;
     let mut rows = Vec::new();
     if !arguments.json {
-        print(&format!("{}level: {}, threads: 1 and {cores}\n", head()?, isa.name()))?;
+        let behind = match arguments.offset {
+            0 => String::new(),
+            offset => format!(", tensors begin {offset} bytes behind a boundary of lines"),
+        };
+        print(&format!("{}level: {}, threads: 1 and {cores}{behind}\n", head()?, isa.name()))?;
     }
     let streams = streams(&pool)?;
     if !arguments.json {
@@ -115,7 +119,7 @@ fn run_cases(arguments: &BenchArgs, isa: Isa) -> Result<()> {
             "case", "size", "threads", "GB/s", "memcpy", "ratio", "roof", "ratio"
         ))?;
     }
-    let mut memory = Memory::new()?;
+    let mut memory = Memory::new(arguments.offset as usize)?;
     for case in cases() {
         if arguments.filter.as_ref().is_some_and(|f| !case.name.contains(f.as_str())) {
             continue;
@@ -155,7 +159,8 @@ fn run_cases(arguments: &BenchArgs, isa: Isa) -> Result<()> {
             .collect();
         print(&format!(
             "{:#}\n",
-            json!({"cpu": cpu(), "isa": isa.name(), "profile": profile()?, "cores": cores, "page_bytes": 2 << 20,
+            json!({"cpu": cpu(), "isa": isa.name(), "profile": profile()?, "cores": cores, "offset": arguments.offset,
+                "page_bytes": 2 << 20,
                 "streams": streams.iter().map(Stream::json).collect::<Vec<_>>(), "rows": rows})
         ))?;
     }
@@ -221,7 +226,7 @@ fn measure(job: &Job, memory: &mut Memory, executor: &dyn Executor, batch: u32) 
             memory.memcpy(executor);
         }
         memcpy = memcpy.min(start.elapsed() / batch);
-        roof.turn(executor, &memory.source, &mut memory.destination, batch, &mut shortest)?;
+        memory.roof(&roof, executor, batch, &mut shortest)?;
         turns += 1;
     }
     Ok([ours, memcpy, shortest.total()])
