@@ -77,7 +77,8 @@ impl<'p, const N: usize> Assembly<'p, N> {
         if overlap > 0 {
             taken[schedule.segment] += overlap;
         }
-        let (calls, overlap) = (Calls::new(plan, nest, taken), overlap as usize * plan.dst.block_bytes);
+        let (calls, overlap) =
+            (Calls::new(plan, nest, taken, false), overlap as usize * plan.dst.block_bytes);
         Assembly { plan, nest, calls, size, left, segments, count, units, overlap, in_source }
     }
 

@@ -36,15 +36,6 @@ impl Chunk {
         self.end - self.begin
     }
 
-    /// Chunks of so many bytes that follow one another, and how far behind the beginning of this one each lies; the last one
-    /// may be shorter. So many bytes are a multiple of the chunk alignment, or all of them.
-    pub(super) fn parts(self, bytes: usize) -> impl Iterator<Item = (Chunk, usize)> {
-        let Chunk { begin, end } = self;
-        (begin..end)
-            .step_by(bytes.max(1))
-            .map(move |at| (Chunk { begin: at, end: end.min(at.saturating_add(bytes)) }, at - begin))
-    }
-
     /// The ranges of bytes of this chunk in which units lie in order.
     pub(super) fn stretches(self, space: &Space) -> impl Iterator<Item = Stretch> {
         let (pitch, unit) = (space.pitch_bytes as usize, space.unit_bytes as usize);

@@ -32,8 +32,23 @@ pub(super) struct Calls<'p, const N: usize> {
 }
 
 impl<'p, const N: usize> Calls<'p, N> {
-    pub(super) fn new(plan: &'p Plan, nest: &'p ScheduledNest, size: [u64; N]) -> Calls<'p, N> {
-        let schedule = &nest.schedule;
+    /// `as_written`: in the order of the destination, not in that of the schedule.
+    pub(super) fn new(
+        plan: &'p Plan,
+        nest: &'p ScheduledNest,
+        size: [u64; N],
+        as_written: bool,
+    ) -> Calls<'p, N> {
+        let (schedule, count) = (&nest.schedule, nest.loops.len());
+        let natural: [usize; N] = std::array::from_fn(|i| i);
+        let (within, rows) = if as_written {
+            let kernel = [schedule.cols, schedule.tiles];
+            let innermost = (0..count).rev().find(|&i| !kernel.contains(&Some(i)));
+            let in_unit = |&i: &usize| nest.loops[i].step[0] == 0 && nest.loops[i].step[3] == 0;
+            (&natural[..count], innermost.filter(in_unit))
+        } else {
+            (&*schedule.within, schedule.rows)
+        };
         let steps = |i: usize| step(nest, i);
         let compaction = schedule.compacted.then(|| Compaction::new(plan, nest, &size));
         let near = |i: usize| match &compaction {
@@ -48,9 +63,9 @@ impl<'p, const N: usize> Calls<'p, N> {
         let mut left = 0;
         // Loops over slots of tiles that are unpacked; of what is not packed, all that stay in a unit.
         let block = plan.src.codec.is_some();
-        for &i in schedule.within.iter().rev() {
+        for &i in within.iter().rev() {
             let l = &nest.loops[i];
-            if size[i] == 1 || [schedule.rows, schedule.cols, schedule.tiles].contains(&Some(i)) {
+            if size[i] == 1 || [rows, schedule.cols, schedule.tiles].contains(&Some(i)) {
                 continue;
             }
             let inside = (l.step[0] == 0 || compaction.is_some()) && (!block || l.step[1] == 0);
@@ -65,17 +80,11 @@ impl<'p, const N: usize> Calls<'p, N> {
                 left += 1;
             }
         }
-        let (rows, cols, tiles) = (pick(schedule.rows), pick(schedule.cols), pick(schedule.tiles));
+        let (rows, cols, tiles) = (pick(rows), pick(schedule.cols), pick(schedule.tiles));
         // What is read as it lies is fetched by the processor itself; where runs that go at once lie apart, one further
         // on is fetched.
         let run = nest.loops.last().map_or(0, |run| run.n as i64 * run.step[1]);
-        let next = schedule
-            .within
-            .iter()
-            .rev()
-            .skip(1)
-            .find(|&&i| size[i] > 1)
-            .map_or(0, |&i| nest.loops[i].step[1]);
+        let next = within.iter().rev().skip(1).find(|&&i| size[i] > 1).map_or(0, |&i| nest.loops[i].step[1]);
         let prefetch_distance = match schedule.prefetch_distance {
             _ if compaction.is_some() => 0,
             0 if next != run && !schedule.assembled => next.saturating_mul(plan.tuning.runs_fetched as i64),

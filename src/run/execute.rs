@@ -6,7 +6,6 @@ use std::sync::{Mutex, PoisonError};
 
 use kernels::Destination;
 
-use super::assembly::Block;
 use super::clip::{Chunk, linear};
 use super::destination::{writable, written};
 use super::parts::{self, MAX_PARTS};
@@ -15,7 +14,7 @@ use super::share::{Deal, Places, Share};
 use super::task::Task;
 use super::threads::Executor;
 use crate::error::{Error, Result};
-use crate::plan::ir::{LINE, Leaf, Loop, MAX_BLOCK, ScheduledNest};
+use crate::plan::ir::{Loop, ScheduledNest};
 use crate::plan::{OutOfRange, Plan};
 
 /// Running: whole conversions, on one thread or several, and chunks.
@@ -204,17 +203,11 @@ impl Plan {
     /// cut, and a multiple of the chunk alignment.
     fn task_bytes(&self, near: usize) -> usize {
         let near = near.max(self.tuning.task).max(self.destination_bytes().div_ceil(MAX_PARTS));
-        let iteration = self.iteration(near);
-        near.div_ceil(iteration) * iteration
-    }
-
-    /// The bytes of an iteration of some loop of the destination, the longest up to a size that is a multiple of the chunk
-    /// alignment; else the alignment.
-    fn iteration(&self, near: usize) -> usize {
         let chunk_alignment = self.chunk_alignment().max(1);
         let steps = self.nests.iter().flat_map(|n| &n.loops).map(|l| linear(self, l.step) as usize);
         let whole = steps.filter(|&s| s <= near && s % chunk_alignment == 0);
-        whole.max().unwrap_or(chunk_alignment).max(chunk_alignment)
+        let iteration = whole.max().unwrap_or(chunk_alignment).max(chunk_alignment);
+        near.div_ceil(iteration) * iteration
     }
 
     fn outcome(&self, out_of_range: Option<OutOfRange>) -> Result<()> {
@@ -226,10 +219,9 @@ impl Plan {
     fn run(&self, source: &[u8], source_begin: usize, share: Share<'_>) -> Option<OutOfRange> {
         match share {
             Share::Range(chunk, bytes) => {
-                let parts = self.parts_between_lines(bytes.as_ptr().addr());
-                let write = |out: &mut Destination<'_>| match parts {
-                    Some(bytes) => self.by_way_of_l1(bytes, source, source_begin, chunk, out),
-                    None => self.chunk(source, source_begin, chunk, out),
+                let places = Places::From(chunk.begin() as i64);
+                let write = |out: &mut Destination<'_>| {
+                    Task::new(self, source, source_begin, out, places).chunk(chunk)
                 };
                 if self.streams {
                     self.kernels.non_temporal(bytes, write)
@@ -248,62 +240,5 @@ impl Plan {
                 }
             }
         }
-    }
-
-    /// Writes a chunk of the destination.
-    fn chunk(
-        &self,
-        source: &[u8],
-        source_begin: usize,
-        chunk: Chunk,
-        out: &mut Destination<'_>,
-    ) -> Option<OutOfRange> {
-        Task::new(self, source, source_begin, out, Places::From(chunk.begin() as i64)).chunk(chunk)
-    }
-
-    /// The bytes of a part that is made in L1 first, where a destination at this address is made so: it begins between two lines,
-    /// and elements go there at once, by stores of a line or less. Such stores to two lines each take two to ten times as long.
-    ///
-    /// Not where a part leaves neighbouring bytes of the source to other parts (from tiles to rows): that takes twice as long.
-    /// Neighbours are less than two lines apart, or less than one where the destination begins half a line behind another:
-    /// non-temporal stores of half a line would take ten times as long there.
-    fn parts_between_lines(&self, addr: usize) -> Option<usize> {
-        let at_once = |nest: &&ScheduledNest| nest.leaf == Leaf::Element && !nest.schedule.assembled;
-        let streams = self.streams && self.kernels.has_non_temporal_stores();
-        if !streams || addr.is_multiple_of(LINE) {
-            return None;
-        }
-        let apart = if addr.is_multiple_of(LINE / 2) { LINE } else { 2 * LINE };
-        // What a part has of a loop that it cuts is a run of the source of so many bytes.
-        let tears = |l: &Loop| {
-            let (step, part) = (linear(self, l.step).unsigned_abs().max(1), MAX_BLOCK as u64);
-            let run = (part / step).max(1).saturating_mul(l.step[1].unsigned_abs());
-            l.n.saturating_mul(step) > part && l.step[0] == 0 && run < apart as u64
-        };
-        let mut nests = self.nests.iter().filter(at_once).peekable();
-        let suits = nests.peek().is_some() && !nests.any(|nest| nest.loops.iter().any(tears));
-        let iteration = self.iteration(MAX_BLOCK);
-        (suits && iteration <= MAX_BLOCK).then(|| MAX_BLOCK / iteration * iteration)
-    }
-
-    /// Writes a chunk in parts of so many bytes, at most [`MAX_BLOCK`]: each is made in L1, and moved on from there in one run.
-    fn by_way_of_l1(
-        &self,
-        bytes: usize,
-        source: &[u8],
-        source_begin: usize,
-        chunk: Chunk,
-        out: &mut Destination<'_>,
-    ) -> Option<OutOfRange> {
-        let Block(mut block) = Block::zero();
-        let mut first = None;
-        for (part, done) in chunk.parts(bytes) {
-            let made = &mut block[..part.len()];
-            let out_of_range =
-                self.chunk(source, source_begin, part, &mut Destination::cached(writable(made)));
-            first = first.or(out_of_range);
-            self.kernels.stream(made, out, done);
-        }
-        first
     }
 }

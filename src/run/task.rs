@@ -7,8 +7,8 @@ use super::clip::{Chunk, View, advance, clip, linear, place};
 use super::compact::Compact;
 use super::elements::{Calls, Scratch};
 use super::share::{Dealt, Places};
-use crate::plan::ir::{LINE, Leaf, Loop, MAX_LOOPS, ScheduledNest};
-use crate::plan::{OutOfRange, Plan};
+use crate::plan::ir::{LINE, Leaf, Loop, MAX_LOOPS, Schedule, ScheduledNest};
+use crate::plan::{Op, OutOfRange, Plan};
 
 /// Loops of everyday nests. What is kept for each loop has so many places where they suffice: to clear [`MAX_LOOPS`] of each
 /// takes as long as to move a small tensor.
@@ -132,7 +132,16 @@ impl<'a, 'd> Task<'a, 'd> {
     /// Runs all iterations of a view, block by block.
     fn rectangle<const N: usize>(&mut self, nest: &ScheduledNest, view: &View<N>) {
         let (plan, schedule, count) = (self.plan, &nest.schedule, nest.loops.len());
-        let blocks = &schedule.blocks;
+        let between_lines = self.is_between_lines(nest);
+        let mut blocks = [1; N];
+        blocks[..count].copy_from_slice(&schedule.blocks);
+        if between_lines {
+            let most = plan.tuning.between_run as u64;
+            let run = |step: i64| (most / step.unsigned_abs().max(1)).max(1);
+            let shorter =
+                |(block, l): (&mut u64, &Loop)| *block = (*block).min(run(l.step[1]).max(run(l.step[4])));
+            blocks.iter_mut().zip(&nest.loops).for_each(shorter);
+        }
         let mut done = [0_u64; N];
         let mut size = [1_u64; N];
         let mut at = view.at;
@@ -172,7 +181,7 @@ impl<'a, 'd> Task<'a, 'd> {
                 Leaf::Element => {
                     let calls = match &mut calls {
                         Some(calls) if calls.size() == &size => calls,
-                        other => other.insert(Calls::new(plan, nest, size)),
+                        other => other.insert(Calls::new(plan, nest, size, between_lines)),
                     };
                     calls.run(self.source, (&mut self.scratch, &mut self.compact), at, self.out, to);
                 }
@@ -199,6 +208,16 @@ impl<'a, 'd> Task<'a, 'd> {
                 return;
             }
         }
+    }
+
+    /// Whether elements go at once, as the source lies, to a destination that begins between two lines. In the order of the
+    /// destination, the stores to the two parts of a line follow one another, and the line is written once; in any other its parts
+    /// are written by themselves, each as slowly as several lines.
+    fn is_between_lines(&self, nest: &ScheduledNest) -> bool {
+        let Schedule { assembled, within, .. } = &nest.schedule;
+        let copies = nest.leaf == Leaf::Element && matches!(self.plan.op, Op::Copy(_));
+        let at_once = self.plan.streams && copies && !assembled;
+        at_once && !self.out.addr().is_multiple_of(LINE) && !within.is_sorted()
     }
 
     fn fill<const N: usize>(&mut self, nest: &ScheduledNest, size: &[u64; N], to: usize) {

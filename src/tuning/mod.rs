@@ -162,6 +162,9 @@ constants! {
     direct_source: usize, 64, 1 << 30;
     /// The runs, on both sides, of a block whose source is read as it lies.
     direct_run: usize, 64, 1 << 30;
+    /// The same where the destination begins between two lines. Such a block is written in the order of the destination, so that
+    /// it should be in L2 whole.
+    between_run: usize, 64, 1 << 30;
     /// What is written together there: lines of the destination that are neighbours.
     direct_pair: usize, 64, 4096;
     /// How far ahead the source is fetched there, where many rows of it are read by turns; 0 fetches nothing.
