@@ -25,10 +25,17 @@ fn a_destination_begins_anywhere_in_a_line() {
         (transposed, "ttnn(dtype=bfloat8_b, layout=TILE)"),
         (rows, "ttnn(dtype=float32, layout=TILE)"),
     ];
-    let tensor = Tensor::new([160, 1056], DType::Bf16);
-    let layout =
-        |text: &str| text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap();
-    for (from, to) in pairs {
+    // Lines that go at once as the source lies, whole or in pairs.
+    let (long, wide) = ("memref<160x1056xf32>", "ttnn(dtype=float32, layout=TILE)");
+    let plain =
+        "SpyreTensorLayout(device_size=[33, 160, 32], dim_map=[1, 0, 1], device_dtype=DataFormats.IEEE_FP32)";
+    let pairs = pairs.map(|pair| (DType::Bf16, pair)).into_iter();
+    let pairs_of_f32 =
+        [(long, wide), (wide, long), (long, plain), (plain, long)].map(|pair| (DType::F32, pair));
+    for (dtype, (from, to)) in pairs.chain(pairs_of_f32) {
+        let tensor = Tensor::new([160, 1056], dtype);
+        let layout =
+            |text: &str| text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap();
         let (src, dst) = (layout(from), layout(to));
         for (name, tuning) in builtin::ALL {
             let options = Options::default().with_store(Store::Streamed);
