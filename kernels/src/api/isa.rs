@@ -14,7 +14,7 @@ pub enum Isa {
     /// x86-64-v3: AVX2, BMI1, BMI2, F16C, FMA, LZCNT, MOVBE, POPCNT.
     V3,
     /// x86-64-v4: V3 and the first AVX-512 set (F, BW, CD, DQ, VL), of Skylake's and Cascade Lake's servers. They lower their clock
-    /// for it, and yet most packing and unpacking is a quarter to twice faster than at V3.
+    /// for it: on a Cascade Lake, in L2, most copies have 0.9 of V3's speed, packing 1.1 to 1.5 and unpacking 1.2 to 1.8 of it.
     V4,
     /// V4 and the AVX-512 set of Ice Lake and Zen 4, VBMI among it.
     IceLake,
