@@ -120,9 +120,6 @@
 // `isa`: x86-64-v4.
 #define TW_ISA_V4 4
 
-// `isa`: x86-64-v4 and the AVX-512 extensions of Ice Lake and Zen 4.
-#define TW_ISA_ICELAKE 5
-
 // Which layout of a plan: where tensors come from.
 #define TW_SOURCE 0
 
@@ -306,7 +303,7 @@ typedef struct tw_request {
     uint32_t rounding;
     // TW_SEARCH, TW_COMPAT_UNPACK, TW_SEN169_DEEPTOOLS, TW_SATURATE and TW_COMPAT_UNPACK_DEVICE, or-ed.
     uint32_t flags;
-    // TW_ISA_BEST to TW_ISA_ICELAKE.
+    // TW_ISA_BEST to TW_ISA_V4.
     uint32_t isa;
     // TW_STORE_AUTO to TW_STORE_STREAMED.
     uint32_t store;
@@ -327,7 +324,7 @@ typedef struct tw_text {
 typedef struct tw_plan_info {
     // Set by the caller: `sizeof(tw_plan_info)`.
     uint32_t struct_size;
-    // TW_ISA_SCALAR to TW_ISA_ICELAKE.
+    // TW_ISA_SCALAR to TW_ISA_V4.
     uint32_t isa;
     // Buffers of the source, which are equal in size and lie one after another.
     uint64_t source_buffers;

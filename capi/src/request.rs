@@ -128,7 +128,7 @@ fn options(request: &tw_request) -> Result<Options> {
             ISA.iter()
                 .find(|l| l.0 == level)
                 .map(|l| l.1)
-                .ok_or_else(|| Failure::value("request->isa", level, "TW_ISA_BEST to TW_ISA_ICELAKE"))?,
+                .ok_or_else(|| Failure::value("request->isa", level, "TW_ISA_BEST to TW_ISA_V4"))?,
         ),
     };
     let roundings = [Rounding::Host, Rounding::Device, Rounding::Truncate, Rounding::DeviceOp];
@@ -153,13 +153,8 @@ fn options(request: &tw_request) -> Result<Options> {
 }
 
 /// Instruction set levels with their numbers.
-pub(crate) const ISA: [(u32, Isa); 5] = [
-    (TW_ISA_SCALAR, Isa::Scalar),
-    (TW_ISA_BASE, Isa::Base),
-    (TW_ISA_V3, Isa::V3),
-    (TW_ISA_V4, Isa::V4),
-    (TW_ISA_ICELAKE, Isa::IceLake),
-];
+pub(crate) const ISA: [(u32, Isa); 4] =
+    [(TW_ISA_SCALAR, Isa::Scalar), (TW_ISA_BASE, Isa::Base), (TW_ISA_V3, Isa::V3), (TW_ISA_V4, Isa::V4)];
 
 /// # Safety
 /// As [`read`].

@@ -158,8 +158,6 @@ pub const TW_ISA_BASE: u32 = 2;
 pub const TW_ISA_V3: u32 = 3;
 /// `isa`: x86-64-v4.
 pub const TW_ISA_V4: u32 = 4;
-/// `isa`: x86-64-v4 and the AVX-512 extensions of Ice Lake and Zen 4.
-pub const TW_ISA_ICELAKE: u32 = 5;
 
 /// Which layout of a plan: where tensors come from.
 pub const TW_SOURCE: u32 = 0;
@@ -339,7 +337,7 @@ pub struct tw_request {
     pub rounding: u32,
     /// TW_SEARCH, TW_COMPAT_UNPACK, TW_SEN169_DEEPTOOLS, TW_SATURATE and TW_COMPAT_UNPACK_DEVICE, or-ed.
     pub flags: u32,
-    /// TW_ISA_BEST to TW_ISA_ICELAKE.
+    /// TW_ISA_BEST to TW_ISA_V4.
     pub isa: u32,
     /// TW_STORE_AUTO to TW_STORE_STREAMED.
     pub store: u32,
@@ -351,7 +349,7 @@ pub struct tw_request {
 pub struct tw_plan_info {
     /// Set by the caller: `sizeof(tw_plan_info)`.
     pub struct_size: u32,
-    /// TW_ISA_SCALAR to TW_ISA_ICELAKE.
+    /// TW_ISA_SCALAR to TW_ISA_V4.
     pub isa: u32,
     /// Buffers of the source, which are equal in size and lie one after another.
     pub source_buffers: u64,

@@ -14,7 +14,7 @@ use super::mlir;
 ///
 /// Layout texts are those of tt-mlir, TTNN, torch-spyre and MLIR memrefs. A text may be given as @FILE,
 /// or as @FILE.mlir#NAME where an MLIR file gives it a name.
-/// TILEWRIGHT_ISA=scalar|base|v3|v4|icelake forces an instruction set level.
+/// TILEWRIGHT_ISA=scalar|base|v3|v4 forces an instruction set level.
 #[derive(Parser)]
 #[command(name = "tilewright", arg_required_else_help = true)]
 pub(crate) struct Cli {

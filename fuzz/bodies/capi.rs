@@ -342,7 +342,7 @@ impl Asked {
             pick(&[TW_ROUND_HOST, TW_ROUND_DEVICE, TW_ROUND_TRUNCATE, TW_ROUND_DEVICE_OP], &[4]);
         request.flags =
             pick(&[TW_SATURATE, 0, TW_SEARCH | TW_SATURATE, TW_COMPAT_UNPACK], &[20, 32, u32::MAX]);
-        request.isa = pick(&[TW_ISA_BEST, TW_ISA_SCALAR, TW_ISA_BASE], &[6, u32::MAX]);
+        request.isa = pick(&[TW_ISA_BEST, TW_ISA_SCALAR, TW_ISA_BASE], &[5, u32::MAX]);
         request.store = pick(&[TW_STORE_AUTO, TW_STORE_CACHED, TW_STORE_STREAMED], &[3]);
         Asked { shape, sides, request }
     }

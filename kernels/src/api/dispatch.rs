@@ -38,8 +38,6 @@ impl Kernels {
             Isa::V3 => &V3,
             #[cfg(target_arch = "x86_64")]
             Isa::V4 => &V4,
-            #[cfg(target_arch = "x86_64")]
-            Isa::IceLake => &ICE_LAKE,
             _ => &BASE,
         })
     }
@@ -60,9 +58,6 @@ impl Kernels {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: D1, as above.
             Isa::V4 => unsafe { v4(body) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: D1, as above.
-            Isa::IceLake => unsafe { ice_lake(body) },
             #[cfg(not(target_arch = "x86_64"))]
             _ => body.run(),
         }
@@ -74,7 +69,7 @@ impl Kernels {
             Isa::Scalar => None,
             Isa::Base => NonTemporal::sse(),
             // SAFETY: D1: the processor has AVX2, which includes AVX.
-            Isa::V3 | Isa::V4 | Isa::IceLake => unsafe { NonTemporal::avx() },
+            Isa::V3 | Isa::V4 => unsafe { NonTemporal::avx() },
         }
     }
 }
@@ -101,8 +96,6 @@ macro_rules! runner {
 features!(V3 runner v3);
 #[cfg(target_arch = "x86_64")]
 features!(V4 runner v4);
-#[cfg(target_arch = "x86_64")]
-features!(IceLake runner ice_lake);
 
 /// Makes the tables and the differential tests out of the registry below.
 macro_rules! kernels {
@@ -169,8 +162,6 @@ macro_rules! kernels {
         features!(V3 kernels @instance V3 Isa::V3, body $($list)*);
         #[cfg(target_arch = "x86_64")]
         features!(V4 kernels @instance V4 Isa::V4, body $($list)*);
-        #[cfg(target_arch = "x86_64")]
-        features!(IceLake kernels @instance ICE_LAKE Isa::IceLake, body $($list)*);
         kernels!(@tests $($list)*);
     };
 }
