@@ -231,10 +231,12 @@ fn tiles_of_columns<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<
 /// time, and put behind their scales from there.
 #[inline(always)]
 fn blocks(on: Packing<'_>, encode: MxVector) {
-    let whole = on.args.rows == 1 && on.args.cols == MX_BLOCK;
+    let runs = on.args.src_col == on.from.size() as isize;
+    let whole = runs && on.args.rows == 1 && on.args.cols == MX_BLOCK;
     match on.from {
-        Number::F32 if whole && on.args.src_col == 4 => in_place_blocks(on, encode),
-        // Few instances, as each is long: what is narrower is widened first.
+        Number::F32 if whole => in_place_blocks::<F32, 4>(on, encode),
+        Number::Bf16 if whole => in_place_blocks::<Bf16, 2>(on, encode),
+        Number::F16 if whole => in_place_blocks::<F16, 2>(on, encode),
         _ => gathered_blocks(on, encode),
     }
 }
@@ -246,27 +248,31 @@ const BLOCKS: usize = TileShape::MAX_ELEMENTS / MX_BLOCK;
 type PackedBlocks = [u8; BLOCKS + TileShape::MAX_ELEMENTS];
 
 #[inline(always)]
-fn in_place_blocks(mut on: Packing<'_>, encode: MxVector) {
-    let (src, tiles, step) = (on.src, on.args.tiles, on.args.src_tile);
+fn in_place_blocks<L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode: MxVector) {
+    let (src, args, step) = (on.src, on.args, on.args.src_tile);
+    // The call that comes next may be of the blocks behind these.
+    let behind = args.tiles.saturating_add(2 * BLOCKS);
+    let goes_on = args.prefetch_tiles > 0 && lies_inside(src.len(), args.src_at, N, args.src_loops(behind));
     let mut packed: PackedBlocks = [0; _];
     let mut first = 0;
     // Whole batches, and then what is left.
-    for (batches, count) in [(tiles / BLOCKS, BLOCKS), (1, tiles % BLOCKS)] {
+    for (batches, count) in [(args.tiles / BLOCKS, BLOCKS), (1, args.tiles % BLOCKS)] {
         if batches == 0 || count == 0 {
             continue;
         }
         let mut offsets = [0; MAX_GROUPS];
         for (block, pair) in offsets.as_chunks_mut::<2>().0.iter_mut().take(count).enumerate() {
             let at = (block as isize).wrapping_mul(step);
-            *pair = [at, at.wrapping_add((GROUP * 4) as isize)];
+            *pair = [at, at.wrapping_add((GROUP * N) as isize)];
         }
-        let offsets = ArrayOffsets::<4, GROUP>::new(offsets);
-        let mut packer = TilePacker::<MxVector, 4>::of_groups(encode, 2 * count);
-        packer.start::<F32>(offsets.arrays(src, on.at(first)));
+        let offsets = ArrayOffsets::<N, GROUP>::new(offsets);
+        let mut packer = TilePacker::<MxVector, N>::of_groups(encode, 2 * count);
+        packer.start::<L>(offsets.arrays(src, on.at(first)));
         for batch in 0..batches {
             let last = batches - 1 - batch;
-            let batch = |ahead: usize| offsets.arrays(src, on.at(first + ahead.min(last) * count));
-            packer.pack::<F32>([batch(0), batch(1), batch(2)], as_written(&mut packed));
+            let batch = |ahead: usize| offsets.arrays(src, on.at(first + ahead * count));
+            let later = if goes_on { 2 } else { last.min(2) };
+            packer.pack::<L>([batch(0), batch(last.min(1)), batch(later)], as_written(&mut packed));
             put_blocks(&mut on, first, count, &packed);
             first += count;
         }
@@ -303,22 +309,39 @@ fn gathered_blocks(mut on: Packing<'_>, encode: MxVector) {
 #[inline(always)]
 fn put_blocks(on: &mut Packing<'_>, first: usize, count: usize, packed: &PackedBlocks) {
     let (header, codes) = packed.split_at(count.next_multiple_of(16));
-    let bits = on.codec.format().code_bits();
-    let six = on.codec.code_bits() == 6;
-    for (block, scale) in header[..count].iter().enumerate() {
-        let codes = &codes[block * MX_BLOCK * bits / 8..][..MX_BLOCK * bits / 8];
-        let (to_scale, to_codes) = on.out(first + block).split_at_mut(1);
-        to_scale[0].write(*scale);
-        if six {
-            // Codes fill the upper bits of their bytes.
-            for (to, from) in to_codes.as_chunks_mut::<3>().0.iter_mut().zip(codes.as_chunks::<4>().0) {
+    let scales = &header[..count];
+    match on.codec.code_bits() {
+        8 => put_each::<32, 32>(on, first, scales, codes, |codes| *codes),
+        // Codes fill the upper bits of their bytes.
+        6 => put_each::<32, 24>(on, first, scales, codes, |codes| {
+            let mut joined = [0; 24];
+            for (to, from) in joined.as_chunks_mut::<3>().0.iter_mut().zip(codes.as_chunks::<4>().0) {
                 let [a, b, c, d] = from.map(u32::from);
                 let bytes = (a >> 2 | b << 4 | c << 10 | d << 16).to_le_bytes();
-                *to = [bytes[0], bytes[1], bytes[2]].map(MaybeUninit::new);
+                *to = [bytes[0], bytes[1], bytes[2]];
             }
-        } else {
-            to_codes.copy_from_slice(as_uninit(codes));
-        }
+            joined
+        }),
+        4 => put_each::<16, 16>(on, first, scales, codes, |codes| *codes),
+        _ => put_each::<8, 8>(on, first, scales, codes, |codes| *codes),
+    }
+}
+
+/// [`put_blocks`] of blocks that have `N` bytes of codes, and `M` once they are joined.
+#[inline(always)]
+fn put_each<const N: usize, const M: usize>(
+    on: &mut Packing<'_>,
+    first: usize,
+    scales: &[u8],
+    codes: &[u8],
+    join: impl Fn(&[u8; N]) -> [u8; M],
+) {
+    let mut to = on.dst_at + first * on.args.dst_tile;
+    for (scale, codes) in scales.iter().zip(codes.as_chunks::<N>().0) {
+        let (to_scale, to_codes) = on.dst[to..][..1 + M].split_at_mut(1);
+        to_scale[0].write(*scale);
+        to_codes.copy_from_slice(as_uninit(&join(codes)));
+        to = to.wrapping_add(on.args.dst_tile);
     }
 }
 

@@ -121,36 +121,41 @@ fn to_any<D: Decode>(on: Unpacking<'_>, decode: D) {
 /// Blocks of an MX format as the OCP text has them, each a tile of its own.
 #[inline(always)]
 fn blocks<D: Decode, L: Lane<N>, const N: usize>(on: Unpacking<'_>, decode: D) {
-    let (codec, a) = (on.codec, on.args);
+    match on.codec.code_bits() {
+        8 => blocks_of::<D, L, N, 32>(on, decode, 8),
+        6 => blocks_of::<D, L, N, 24>(on, decode, 6),
+        4 => blocks_of::<D, L, N, 16>(on, decode, 4),
+        _ => blocks_of::<D, L, N, 8>(on, decode, 2),
+    }
+}
+
+/// [`blocks`] whose codes have `bits` bits, and fill `M` bytes.
+#[inline(always)]
+fn blocks_of<D: Decode, L: Lane<N>, const N: usize, const M: usize>(
+    on: Unpacking<'_>,
+    decode: D,
+    bits: usize,
+) {
+    let a = on.args;
     let whole = (a.cols, a.dst_col) == (MX_BLOCK, N as isize);
-    let mut bytes = [[0; GROUP]; MAX_GROUPS];
+    let UnpackArgs { row0, col0, rows, cols, dst_row: row, dst_col: col, .. } = a;
+    let rectangle = Rectangle { stored: on.codec.tile(), row0, col0, rows, cols, row, col };
     for t in 0..a.tiles {
-        let (shared, packed) = (on.tile(t)[0], &on.tile(t)[1..]);
-        let codes = spread(codec.code_bits(), packed, &mut bytes);
-        let (scale, holds) = decode.scale(shared);
+        let block = &on.src[a.src_at + t * a.src_tile..][..1 + M];
+        let (header, packed) = block.split_first_chunk::<1>().expect("a scale");
+        let packed: &[u8; M] = packed.first_chunk().expect("the codes of a block");
+        let mut bytes = [[0; GROUP]; MX_BLOCK / GROUP];
+        let codes = spread(bits, packed, &mut bytes);
+        let (scale, all_hold) = decode.scale(header[0]);
         let start = on.place(t, 0, 0);
-        let mut apart = [[MaybeUninit::new(0); N]; MX_BLOCK];
-        let out: &mut [[MaybeUninit<u8>; N]; MX_BLOCK] = match whole {
-            true => on.dst[start..][..MX_BLOCK * N].as_chunks_mut().0.try_into().expect("a block"),
-            false => &mut apart,
-        };
-        let wanted = a.col0 / GROUP..(a.col0 + a.cols).div_ceil(GROUP);
-        for (codes, out) in
-            codes.iter().zip(out.as_chunks_mut::<GROUP>().0).take(wanted.end).skip(wanted.start)
-        {
-            if holds {
+        if whole && all_hold {
+            let out = on.dst[start..][..MX_BLOCK * N].as_chunks_mut().0.as_chunks_mut().0;
+            for (codes, out) in codes.iter().zip(out) {
                 put::<D, L, N>(&decode.values(codes, scale), out);
-            } else {
-                put_scalar::<D, L, N>(decode, codes, shared, out);
             }
-        }
-        if !whole && a.dst_col == N as isize {
-            on.dst[start..][..N * a.cols].copy_from_slice(apart[a.col0..][..a.cols].as_flattened());
-        } else if !whole {
-            for (c, element) in apart[a.col0..][..a.cols].iter().enumerate() {
-                let at = on.place(t, 0, c);
-                on.dst[at..][..N].copy_from_slice(element);
-            }
+        } else {
+            let tile = Tile { header, codes, scales: &[scale], all_hold };
+            rectangle.unpack_part::<D, L, N>(decode, tile, on.dst, start);
         }
     }
 }
@@ -210,7 +215,7 @@ struct Rectangle {
 struct Tile<'a> {
     header: &'a [u8],
     codes: &'a [[u8; GROUP]],
-    scales: &'a [f32; MAX_GROUPS],
+    scales: &'a [f32],
     /// Whether the arithmetic holds under every scale.
     all_hold: bool,
 }
@@ -307,9 +312,9 @@ fn put_scalar<D: Decode, L: Lane<N>, const N: usize>(
     }
 }
 
-/// The codes of a whole tile, a byte each; bits above a code are not cleared.
+/// The codes of a whole tile or block, a byte each; bits above a code are not cleared.
 #[inline(always)]
-fn spread<'a>(bits: usize, packed: &'a [u8], bytes: &'a mut [[u8; GROUP]; MAX_GROUPS]) -> &'a [[u8; GROUP]] {
+fn spread<'a>(bits: usize, packed: &'a [u8], bytes: &'a mut [[u8; GROUP]]) -> &'a [[u8; GROUP]] {
     let spread = bytes.as_flattened_mut();
     match bits {
         8 => return packed.as_chunks().0,
