@@ -21,6 +21,8 @@ pub(super) struct Compaction<const N: usize> {
     window: Window,
     outer: [OuterLoop; MAX_OUTER_LOOPS],
     taken: usize,
+    /// Bytes of a run of the source, and how far behind it lies the one that is fetched meanwhile; 0 for none.
+    fetched: (usize, isize),
     /// Loops from unit to unit, with their iterations, innermost first.
     outside: SmallVec<[(usize, u64); 16]>,
 }
@@ -59,7 +61,10 @@ impl<const N: usize> Compaction<N> {
             dst_row: rows.dst,
             dst_col: cols.dst,
         };
-        Compaction { elem, near, window, outer, taken: count, outside }
+        // What later blocks read lies in many units, of which the processor fetches none by itself.
+        let distance = nest.schedule.prefetch_distance as isize;
+        let fetched = (if cols.src == elem as isize { cols.n * elem } else { 1 }, distance);
+        Compaction { elem, near, window, outer, taken: count, fetched, outside }
     }
 
     /// Brings the block that begins at `at` together.
@@ -76,6 +81,10 @@ impl<const N: usize> Compaction<N> {
         let (mut to, mut done) = (0_i64, [0_u64; N]);
         loop {
             let from = (plan.src.space.unit_at(at[0]) + at[1]) as usize;
+            let (len, distance) = self.fetched;
+            if distance != 0 {
+                kernels::prefetch(source, from.wrapping_add_signed(distance), len);
+            }
             let out = &mut Destination::cached(writable(bytes));
             plan.kernels.copy_loops(self.elem, source, from, out, to as usize, &self.window, outer, 0);
             let more = self.outside.iter().any(|&(i, n)| {

@@ -12,6 +12,13 @@ pub(crate) fn prefetch_l2<T>(value: &T) {
     let _ = value;
 }
 
+/// Asks L2 for `len` bytes of a slice from byte `at` on, as far as it has them, where the processor takes such requests.
+#[inline]
+pub fn prefetch(bytes: &[u8], at: usize, len: usize) {
+    let wanted = bytes.get(at..).unwrap_or_default();
+    wanted[..len.min(wanted.len())].chunks(CACHE_LINE).for_each(|line| prefetch_l2(&line[0]));
+}
+
 /// Asks L1 for the cache line of byte `at`, if the slice has that byte.
 #[inline(always)]
 pub(crate) fn prefetch_l1(bytes: &[u8], at: usize) {

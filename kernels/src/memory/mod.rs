@@ -15,6 +15,7 @@ use std::mem::MaybeUninit;
 
 pub(crate) use arrays::{ArrayOffsets, Arrays};
 pub(crate) use bounds::{assert_readable, assert_writable, lies_inside};
+pub use cache::prefetch;
 pub(crate) use cache::{CACHE_LINE, prefetch_l2, prefetch_rows_l2};
 pub use non_temporal::Destination;
 pub(crate) use non_temporal::{FenceOnDrop, NonTemporal, Stores};
