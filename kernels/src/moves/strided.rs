@@ -160,7 +160,10 @@ fn rows_of<const N: usize>(src: &[u8], at: usize, w: &Window, out: &mut [u8], pr
     let mut at = at;
     for rows in eights {
         if prefetch_distance != 0 {
-            prefetch_rows_l2::<8>(src, at.wrapping_add_signed(prefetch_distance), w.src_row);
+            for line in (0..N).step_by(CACHE_LINE) {
+                let at = at.wrapping_add(line).wrapping_add_signed(prefetch_distance);
+                prefetch_rows_l2::<8>(src, at, w.src_row);
+            }
         }
         *rows = *load_rows::<N, 1, 8>(src, at, w.src_row).as_flattened().first_chunk().expect("eight rows");
         at = at.wrapping_add_signed(w.src_row.wrapping_mul(8));
