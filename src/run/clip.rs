@@ -28,6 +28,11 @@ impl Chunk {
         Ok(Chunk { begin: range.start, end: range.end })
     }
 
+    /// All of the destination. Nothing is divided: that costs some processors as much as a small tensor.
+    pub(super) fn all(plan: &Plan) -> Chunk {
+        Chunk { begin: 0, end: plan.destination_bytes() }
+    }
+
     pub(super) fn begin(self) -> usize {
         self.begin
     }

@@ -75,8 +75,7 @@ impl Plan {
         }
         let threads = if len <= self.tuning.threads_from { 1 } else { executor.threads() };
         if threads <= 1 {
-            let chunk = Chunk::new(self, &(0..len))?;
-            self.outcome(self.run(source, 0, Share::Range(chunk, destination)))?;
+            self.outcome(self.run(source, 0, Share::Range(Chunk::all(self), destination)))?;
             return Ok(written(destination));
         }
         let first = Mutex::new(None);
