@@ -33,6 +33,9 @@ pub(super) struct Calls<'p, const N: usize> {
 
 impl<'p, const N: usize> Calls<'p, N> {
     /// `as_written`: in the order of the destination, not in that of the schedule.
+    ///
+    /// Inlined, so that it is made where it stays: it has half a kilobyte.
+    #[inline(always)]
     pub(super) fn new(
         plan: &'p Plan,
         nest: &'p ScheduledNest,
@@ -291,15 +294,24 @@ fn step(nest: &ScheduledNest, i: usize) -> i64 {
     if nest.schedule.assembled { nest.schedule.packed[i] } else { nest.loops[i].step[4] }
 }
 
-/// What kernel calls leave to later ones. It is made on the stack when it is first needed, for to clear it costs as much as
-/// to move a small tensor.
+/// What kernel calls leave to later ones. Its tiles are made on the stack when they are first needed, for to clear them costs as
+/// much as to move a small tensor.
 #[derive(Default)]
 pub(super) struct Scratch {
+    /// Tiles to be packed, row by row.
     tiles: Option<Tiles>,
-    /// The tiles that were unpacked last.
+    /// Tiles that were unpacked, row by row, and which these are.
+    unpacked: Option<Tiles>,
     last: Option<TileRow>,
     /// The first value that its destination cannot hold.
     pub(super) out_of_range: Option<OutOfRange>,
+}
+
+/// Elements of tiles of a block format on their way.
+type Tiles = [f32; Scratch::ROOM];
+
+fn zero() -> Tiles {
+    [0.0; _]
 }
 
 /// Tiles of a block source: where the first of them begins, how many there are, and how far apart.
@@ -310,43 +322,32 @@ pub(super) struct TileRow {
     pub(super) step: usize,
 }
 
-/// Tiles of a block format on their way, row by row.
-struct Tiles {
-    /// What is to be packed.
-    tile: [f32; Scratch::ROOM],
-    /// What was unpacked of the source last.
-    unpacked: [f32; Scratch::ROOM],
-}
-
-impl Tiles {
-    fn zero() -> Tiles {
-        Tiles { tile: [0.0; Scratch::ROOM], unpacked: [0.0; Scratch::ROOM] }
-    }
-}
-
 impl Scratch {
-    /// How many elements are packed or unpacked together, 8 KiB of them: two of the largest tiles.
-    pub(super) const ROOM: usize = 2 * TileShape::MAX_ELEMENTS;
+    /// How many elements are packed or unpacked together, 16 KiB of them: four of the largest tiles. Of fewer, each call brings
+    /// less: with two, tiles that are gathered from pages take half as long again.
+    pub(super) const ROOM: usize = 4 * TileShape::MAX_ELEMENTS;
 
     /// The elements of tiles to be packed.
-    pub(super) fn tile(&mut self) -> &mut [f32] {
-        &mut self.tiles.get_or_insert_with(Tiles::zero).tile
+    pub(super) fn tiles(&mut self) -> &mut [f32] {
+        self.tiles.get_or_insert_with(zero)
     }
 
     /// The same, and tiles of the source, unpacked.
-    pub(super) fn tile_and_unpacked(
+    pub(super) fn tiles_and_unpacked(
         &mut self,
         plan: &Plan,
         source: &[u8],
         row: TileRow,
     ) -> (&mut [f32], &[u8]) {
-        let Tiles { tile, unpacked } = self.tiles.get_or_insert_with(Tiles::zero);
-        (tile, unpack(plan, source, unpacked, &mut self.last, row))
+        let tiles = self.tiles.get_or_insert_with(zero);
+        let unpacked = self.unpacked.get_or_insert_with(zero);
+        (tiles, unpack(plan, source, unpacked, &mut self.last, row))
     }
 
     /// Tiles of the source, unpacked one behind the other unless they are the last ones that were.
     fn unpacked(&mut self, plan: &Plan, source: &[u8], row: TileRow) -> &[u8] {
-        self.tile_and_unpacked(plan, source, row).1
+        let unpacked = self.unpacked.get_or_insert_with(zero);
+        unpack(plan, source, unpacked, &mut self.last, row)
     }
 }
 

@@ -98,7 +98,7 @@ impl Task<'_, '_> {
             let count = together.min(tiles - done);
             if !whole {
                 // Kernels read and write little-endian floats on every machine.
-                let bytes: &mut [[u8; 4]] = bytemuck::cast_slice_mut(self.scratch.tile());
+                let bytes: &mut [[u8; 4]] = bytemuck::cast_slice_mut(self.scratch.tiles());
                 bytes[..count * elements].fill(plan.pad.to_le_bytes());
             }
             if let Some(i) = row {
@@ -122,7 +122,7 @@ impl Task<'_, '_> {
                 prefetch_tiles: 0,
                 dst_tile,
             };
-            let tiles = bytemuck::cast_slice(self.scratch.tile());
+            let tiles = bytemuck::cast_slice(self.scratch.tiles());
             put_tiles(plan, &codec, between, tiles, &args, &mut self.block, self.out, to + done * dst_tile);
         }
     }
@@ -147,10 +147,10 @@ impl Task<'_, '_> {
                 ((plan.src.space.unit_at(from[0]) + from[1]) as usize, from[5] as usize * between.size());
             let (tile, source, begin) = if plan.src.codec.is_some() {
                 let row = TileRow { at: byte, ..loops.row };
-                let (tile, unpacked) = self.scratch.tile_and_unpacked(plan, self.source, row);
+                let (tile, unpacked) = self.scratch.tiles_and_unpacked(plan, self.source, row);
                 (tile, unpacked, from[2] as usize * 4)
             } else {
-                (self.scratch.tile(), self.source, byte)
+                (self.scratch.tiles(), self.source, byte)
             };
             let tile = writable(bytemuck::cast_slice_mut(tile));
             plan.kernels.convert_loops(number, between, source, begin, tile, to, &loops.window, outer, ahead);
