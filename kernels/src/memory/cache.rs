@@ -44,3 +44,17 @@ pub(crate) fn prefetch_rows_l2<const R: usize>(bytes: &[u8], at: usize, step: is
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = (bytes, at, step);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_slice_has_not_is_not_fetched() {
+        for at in [0, 99, 100, 101, usize::MAX] {
+            for len in [0, 1, 64, 65, 1000, usize::MAX] {
+                prefetch(&[0; 100], at, len);
+            }
+        }
+    }
+}
