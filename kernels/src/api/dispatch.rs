@@ -37,6 +37,8 @@ impl Kernels {
             #[cfg(target_arch = "x86_64")]
             Isa::V3 => &V3,
             #[cfg(target_arch = "x86_64")]
+            Isa::V4 if slows_for_512_bits() => &V4_COPIES_OF_V3,
+            #[cfg(target_arch = "x86_64")]
             Isa::V4 => &V4,
             _ => &BASE,
         })
@@ -177,6 +179,20 @@ kernels! {
     fill(pattern: &[u8], runs: Runs<'_>): fill::body, fill::scalar, crate::api::differential::fill::sweep;
     pack(on: Packing<'_>): pack::body, pack::scalar, crate::api::differential::pack::sweep;
     unpack(on: Unpacking<'_>): unpack::body, unpack::scalar, crate::api::differential::unpack::sweep;
+}
+
+/// The table of v4 for processors that lower their clock for vectors of 512 bits, and that of everything else with it: what
+/// moves bytes and computes nothing is v3's, whose features v4 includes. On a Cascade Lake that is 1.0 to 1.5 times as fast.
+#[cfg(target_arch = "x86_64")]
+static V4_COPIES_OF_V3: Kernels = Kernels {
+    isa: Isa::V4,
+    table: Table { copy: V3.table.copy, copy_non_temporal: V3.table.copy_non_temporal, ..V4.table },
+};
+
+/// Whether the processor does. Those are the servers of Skylake and Cascade Lake: all later ones have VBMI too.
+#[cfg(target_arch = "x86_64")]
+fn slows_for_512_bits() -> bool {
+    !std::arch::is_x86_feature_detected!("avx512vbmi")
 }
 
 #[cfg(test)]

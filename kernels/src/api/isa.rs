@@ -14,8 +14,8 @@ pub enum Isa {
     /// x86-64-v3: AVX2, BMI1, BMI2, F16C, FMA, LZCNT, MOVBE, POPCNT.
     V3,
     /// x86-64-v4: V3 and the first AVX-512 set (F, BW, CD, DQ, VL). What Ice Lake and Zen 4 have beyond it changes less than a
-    /// hundredth of the kernels' instructions. Skylake's and Cascade Lake's servers lower their clock for it: on a Cascade Lake, in L2,
-    /// most copies have 0.9 of V3's speed, packing 1.1 to 1.5 and unpacking 1.2 to 1.8 of it.
+    /// hundredth of the kernels' instructions. Skylake's and Cascade Lake's servers lower their clock for it, and copy as V3 does: on
+    /// a Cascade Lake, in L2, packing has 1.1 to 1.5 of V3's speed, unpacking 1.2 to 1.8 of it.
     V4,
 }
 
