@@ -106,6 +106,37 @@ proptest! {
     }
 }
 
+/// Transposes, and views whose columns have strides, of sources that lie forward or backward along either loop.
+#[test]
+#[cfg_attr(miri, ignore = "tens of thousands of windows")]
+fn elements_in_any_direction_are_where_the_oracle_says() {
+    let from = bytes(40_000);
+    for (elem, rows, cols) in [1, 2, 4, 8]
+        .into_iter()
+        .flat_map(|e| [1, 2, 15, 16, 17, 33].map(|r| [1, 8, 16, 20, 35].map(|c| (e, r, c))))
+        .flatten()
+    {
+        let e = elem as isize;
+        let steps = [e, -e, 2 * e, -2 * e, 0];
+        for (near, far) in steps.into_iter().flat_map(|near| [e * 40, -e * 40, 320].map(|far| (near, far))) {
+            for (src_row, src_col) in [(near, far), (far, near)] {
+                for (dst_row, dst_col) in [(e, e * rows as isize), (e * cols as isize, e)] {
+                    let w = Window { rows, cols, src_row, src_col, dst_row, dst_col };
+                    let size = rows * cols * elem;
+                    let mut expected = vec![0xEE; size];
+                    let moves = moves(elem, &w, (from.len(), 20_000), (size, 0)).expect("room on both sides");
+                    moves.into_iter().for_each(|(f, t)| expected[t] = from[f]);
+                    for kernels in tables() {
+                        let mut to = uninit(&vec![0xEE; size]);
+                        kernels.copy(elem, &from, 20_000, &mut to, 0, &w);
+                        assert!(init(to) == expected, "{}: {elem} bytes, {w:?}", kernels.isa().name());
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// Numbers at the ends of their types are refused, not wrapped, and take no time.
 #[test]
 fn hostile_windows_are_refused() {

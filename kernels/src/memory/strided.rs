@@ -48,6 +48,19 @@ impl<'a> WindowCopy<'a> {
         WindowCopy { window: self.window.swapped(), ..self }
     }
 
+    /// The same copy with rows in the opposite order.
+    #[inline(always)]
+    fn with_rows_reversed(self) -> WindowCopy<'a> {
+        let WindowCopy { src_at, dst_at, window: w, .. } = self;
+        let last = w.rows as isize - 1;
+        WindowCopy {
+            src_at: src_at.wrapping_add_signed(last.wrapping_mul(w.src_row)),
+            dst_at: dst_at.wrapping_add_signed(last.wrapping_mul(w.dst_row)),
+            window: Window { src_row: w.src_row.wrapping_neg(), dst_row: w.dst_row.wrapping_neg(), ..w },
+            ..self
+        }
+    }
+
     /// The same copy with fewer and longer elements, where elements lie one after another on both sides. If a single
     /// loop is left, it is that over the columns, the inner one.
     #[inline(always)]
@@ -275,6 +288,12 @@ impl<'a> StridedCopy<'a> {
     #[inline(always)]
     pub(crate) fn swapped(self) -> StridedCopy<'a> {
         StridedCopy { first: self.first.swapped(), ..self }
+    }
+
+    /// The same copies with rows in the opposite order.
+    #[inline(always)]
+    pub(crate) fn with_rows_reversed(self) -> StridedCopy<'a> {
+        StridedCopy { first: self.first.with_rows_reversed(), ..self }
     }
 
     /// The same copies with fewer and longer elements: [`WindowCopy::merged`].

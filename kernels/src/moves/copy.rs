@@ -82,6 +82,12 @@ fn backward_rows<const N: usize, const K: usize>(copy: StridedCopy<'_>) {
 #[inline(always)]
 pub(crate) fn elements(copy: StridedCopy<'_>) {
     let Some(copy) = transpose::attempt(copy).and_then(reversed) else { return };
+    // The inner loop is the one that stays nearer on both sides: of lines that lie far apart L1 keeps few until they are
+    // needed again.
+    let w = copy.window();
+    let reach = |src: isize, dst: isize| src.unsigned_abs().max(dst.unsigned_abs());
+    let rows_are_nearer = w.rows > 1 && reach(w.src_row, w.dst_row) < reach(w.src_col, w.dst_col);
+    let copy = if rows_are_nearer { copy.swapped() } else { copy };
     match copy.elem() {
         1 => copy.each::<1>(),
         2 => copy.each::<2>(),

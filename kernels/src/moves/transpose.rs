@@ -10,13 +10,15 @@ use crate::vectors::interleave::{cast, round, transpose_bytes};
 #[inline(always)]
 pub(crate) fn attempt(copy: StridedCopy<'_>) -> Option<StridedCopy<'_>> {
     let contiguous = |copy: &StridedCopy<'_>| {
-        let (elem, w) = (copy.elem() as isize, copy.window());
-        w.src_row == elem && w.dst_col == elem
+        let (elem, w) = (copy.elem(), copy.window());
+        w.src_row.unsigned_abs() == elem && w.dst_col == elem as isize
     };
     let copy = if contiguous(&copy) { copy } else { copy.swapped() };
     if !contiguous(&copy) || copy.window().rows.min(copy.window().cols) * copy.elem() < REGISTER {
         return Some(copy.swapped());
     }
+    // Rows that lie backward in the source are written backward.
+    let copy = if copy.window().src_row < 0 { copy.with_rows_reversed() } else { copy };
     match copy.elem() {
         1 => copy.blocks(transpose_bytes),
         2 => copy.blocks(
