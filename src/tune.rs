@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::family::{Descriptor, Placement, Tensor};
 use crate::plan::{Options, Plan};
 use crate::run::{Executor, Inline};
-use crate::tuning::Tuning;
+use crate::tuning::{NEVER, Tuning};
 
 /// The least speed, by that of the present numbers, at which others are measured a second time.
 const CLEARLY: f64 = 1.05;
@@ -110,6 +110,28 @@ fn questions() -> Vec<Question> {
         numbers.iter().map(|&number| vec![(name, 0, number)]).collect()
     };
     let mut all = Vec::new();
+    let (f32_, bf16) = ("memref<RxCxf32>", "memref<RxCxbf16>");
+    let (bf16_tiles, f32_tiles) = ("ttnn(dtype=bfloat16, layout=TILE)", "ttnn(dtype=float32, layout=TILE)");
+    let bfp8_tiles = "ttnn(dtype=bfloat8_b, layout=TILE)";
+    let converted = || {
+        vec![
+            case(DType::F32, f32_, bf16_tiles),
+            case(DType::F16, "memref<RxCxf16>", "SpyreTensorLayout((R, C), torch.float16)"),
+        ]
+    };
+    let copied = || {
+        vec![
+            case(DType::Bf16, bf16, bf16_tiles),
+            case(DType::Bf16, bf16_tiles, bf16),
+            case(DType::F32, f32_tiles, f32_),
+        ]
+    };
+    let question = |about: &str, cases, candidates| Question { about: about.to_owned(), cases, candidates };
+    let streamed = [3 << 20, 6 << 20, 12 << 20, 24 << 20, 48 << 20, NEVER];
+    let shares = [2, 4, 8, 16].map(|share| Case { share, ..case(DType::F32, f32_, bf16_tiles) });
+    all.push(question("non-temporal stores", shares.into(), one("stream_from", &streamed)));
+    let shares = [2, 4, 8, 16].map(|share| Case { share, ..case(DType::Bf16, bf16, bf16_tiles) });
+    all.push(question("non-temporal stores of copies", shares.into(), one("direct_from", &streamed)));
     for dtype in [DType::F32, DType::Bf16, DType::F64, DType::U8] {
         let size = dtype.size();
         let place = size.ilog2() as usize;
@@ -129,23 +151,6 @@ fn questions() -> Vec<Question> {
             candidates: [256, 512, 1024].map(|segment| vec![("ragged_segment", place, segment)]).into(),
         });
     }
-    let (f32_, bf16) = ("memref<RxCxf32>", "memref<RxCxbf16>");
-    let (bf16_tiles, f32_tiles) = ("ttnn(dtype=bfloat16, layout=TILE)", "ttnn(dtype=float32, layout=TILE)");
-    let bfp8_tiles = "ttnn(dtype=bfloat8_b, layout=TILE)";
-    let converted = || {
-        vec![
-            case(DType::F32, f32_, bf16_tiles),
-            case(DType::F16, "memref<RxCxf16>", "SpyreTensorLayout((R, C), torch.float16)"),
-        ]
-    };
-    let copied = || {
-        vec![
-            case(DType::Bf16, bf16, bf16_tiles),
-            case(DType::Bf16, bf16_tiles, bf16),
-            case(DType::F32, f32_tiles, f32_),
-        ]
-    };
-    let question = |about: &str, cases, candidates| Question { about: about.to_owned(), cases, candidates };
     all.push(question("runs of conversions", converted(), one("segment", &[1024, 2048, 4096, 8192])));
     let mut fetched = converted();
     fetched.push(case(DType::F32, PLAIN, TRANSPOSED));
@@ -171,11 +176,6 @@ fn questions() -> Vec<Question> {
         packed(),
         one("packed", &[2 << 10, 4 << 10, 8 << 10, 16 << 10]),
     ));
-    let streamed = [3 << 20, 6 << 20, 12 << 20, 24 << 20, 48 << 20];
-    let shares = [2, 4, 8, 16].map(|share| Case { share, ..case(DType::Bf16, bf16, bf16_tiles) });
-    all.push(question("non-temporal stores of copies", shares.into(), one("direct_from", &streamed)));
-    let shares = [2, 4, 8, 16].map(|share| Case { share, ..case(DType::F32, f32_, bf16_tiles) });
-    all.push(question("non-temporal stores", shares.into(), one("stream_from", &streamed)));
     let shares = [64, 128, 256, 512].map(|share| Case { share, ..case(DType::Bf16, bf16, bf16_tiles) });
     let handed = one("threads_from", &[96 << 10, 192 << 10, 384 << 10, 768 << 10]);
     all.push(question("handing work to threads", shares.into(), handed));

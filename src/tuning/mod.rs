@@ -31,6 +31,9 @@ use crate::error::{Error, Result};
 /// The greatest block, in bytes, that is assembled at once: a third of an L1 cache. Each thread has this much scratch.
 pub const MAX_BLOCK: usize = 16 << 10;
 
+/// Of a constant that says from how many bytes on something is done: it is never done.
+pub const NEVER: usize = usize::MAX >> 1;
+
 /// One constant, or one for each size of an element.
 trait Numbers {
     fn numbers(&self) -> &[usize];
@@ -118,10 +121,10 @@ macro_rules! constants {
 constants! {
     /// A destination of at least so many bytes is written with non-temporal stores: it would not stay in the caches, and an
     /// ordinary store reads each line before it writes it.
-    stream_from: usize, 0, usize::MAX >> 1;
+    stream_from: usize, 0, NEVER;
     /// An execution that writes no more than this stays on the caller's thread: handing a task over costs as much as moving
     /// some 100 KiB.
-    threads_from: usize, 0, usize::MAX >> 1;
+    threads_from: usize, 0, NEVER;
     /// The least bytes of a task.
     task: usize, 4096, 1 << 30;
     /// Tasks for each thread, so that one that is held up delays little; a number.
@@ -142,19 +145,19 @@ constants! {
     transposed_lines: [usize; 4], 1, 256;
     /// A destination of at least so many bytes is written with non-temporal stores where the source runs across its rows: the
     /// lines that a transpose writes a row apart do not stay in a core's own cache.
-    transposed_from: usize, 0, usize::MAX >> 1;
+    transposed_from: usize, 0, NEVER;
     /// Rows that begin at least so far from each other are far apart there.
-    transposed_apart: usize, 0, usize::MAX >> 1;
+    transposed_apart: usize, 0, NEVER;
     /// A destination of at least so many bytes is written with non-temporal stores where the source, read as it lies, is written
     /// far apart.
-    scattered_from: usize, 0, usize::MAX >> 1;
+    scattered_from: usize, 0, NEVER;
     /// Steps of at least so many bytes are far there.
-    scattered_apart: usize, 0, usize::MAX >> 1;
+    scattered_apart: usize, 0, NEVER;
     /// How far ahead of the block that is being assembled the source is fetched; 0 fetches nothing.
     fetched: usize, 0, 1 << 20;
     /// A destination of at least so many bytes is written with non-temporal stores where elements go from source to destination
     /// at once.
-    direct_from: usize, 0, usize::MAX >> 1;
+    direct_from: usize, 0, NEVER;
     /// Of elements that go from source to destination at once, the run of the destination where its lines are gathered from
     /// all over the source.
     direct_segment: usize, 64, 1 << 20;
