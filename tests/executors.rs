@@ -313,6 +313,49 @@ fn large_tensors_are_split() {
     }
 }
 
+/// Tiles of a block format go to other places of the same format: as packing makes them, so that they can be copied, and some of
+/// them changed, so that they have to be packed again.
+#[test]
+fn tiles_go_to_tiles_of_their_format() {
+    let shape = [2, 70, 170];
+    let tensor = Tensor { shape: shape.to_vec(), dtype: DType::F32 };
+    let host = dense(&tensor);
+    // Sums of numbers that are spread evenly, as weights are about normal.
+    let numbers = ramp(16 * host.total_bytes() as usize);
+    let sum = |bytes: &[u8]| bytes.iter().map(|&byte| f32::from(byte) - 127.5).sum::<f32>() / 300.0;
+    let source: Vec<u8> = numbers.chunks_exact(64).flat_map(|bytes| sum(bytes).to_le_bytes()).collect();
+    let places = |format: &str, metal: &str| {
+        [
+            format!("ttnn(dtype={format}, layout=TILE)"),
+            format!("ttnn(dtype={format}, layout=TILE, memory=INTERLEAVED, banks=5, alignment=64)"),
+            format!("ttnn(dtype={format}, layout=TILE, memory=ND_SHARDED, grid=(2, 3), shard=(1, 64, 96))"),
+            format!(
+                "metal(shape=(2, 70, 170), collapse=[(0, -1)], grid=(3, 2), tile=(32, 32), dtype={metal}, oob=zero, memory=l1)"
+            ),
+            format!("ttnn(dtype={format}, layout=TILE, tile=(16, 32))"),
+            format!("memref<2x70x170x{format}>"),
+        ]
+    };
+    let layout = |text: &str| text.parse::<Descriptor>()?.layout(&tensor, &Placement::default());
+    let mut pairs = 0;
+    for (format, metal) in [("bfloat8_b", "bfp_bf8"), ("mxfp4", "mxfp4")] {
+        let layouts: Vec<Layout> =
+            places(format, metal).iter().filter_map(|text| layout(text).ok()).collect();
+        assert!(layouts.len() >= 4, "{format}");
+        for from in &layouts {
+            let mut packed = reference(&host, from, &Options::default(), &source).unwrap();
+            for to in &layouts {
+                check_bytes(from, to, &packed);
+                pairs += 1;
+            }
+            let changed = ramp(packed.len());
+            packed.iter_mut().zip(&changed).skip(1500).step_by(5000).for_each(|(byte, other)| *byte ^= other);
+            layouts.iter().step_by(2).for_each(|to| drop(check_bytes(from, to, &packed)));
+        }
+    }
+    assert!(pairs > 50, "{pairs}");
+}
+
 /// Every schedule that nests can have, each at the smallest size that takes it.
 #[test]
 fn every_schedule() {

@@ -2,7 +2,7 @@
 //! `cargo run --release -p tilewright-kernels --example block_rates`.
 //!
 //! The second argument is the number of rows of 1024 elements, a multiple of 32: 64 stay in L2, 65536 are 256 MiB of f32.
-//! GB/s of source bytes (of destination bytes for `unpack`), the best of many short repetitions.
+//! GB/s of source bytes (of destination bytes for `unpack`, of packed ones for `canonical`), the best of many short repetitions.
 //! Compare within one run: machines are noisy.
 
 use std::hint::black_box;
@@ -113,7 +113,12 @@ fn main() {
 
     for format in BlockFormat::ALL {
         let codec = BlockCodec::new(format, tile, BlockOptions::default()).expect("the default codec");
-        if ["f32", "bf16"].iter().all(|to| !format!("unpack {format} to {to}").contains(&wanted)) {
+        let names = [
+            format!("unpack {format} to f32"),
+            format!("unpack {format} to bf16"),
+            format!("canonical {format}"),
+        ];
+        if names.iter().all(|name| !name.contains(&wanted)) {
             continue;
         }
         let mut packed = vec![0; rows * COLS / 1024 * codec.tile_bytes()];
@@ -123,6 +128,11 @@ fn main() {
             codec.pack_scalar(values, out);
         }
         let (from_at, packed) = aligned(&packed);
+        line(&format!("canonical {format}"), rows * COLS / 1024 * codec.tile_bytes(), &mut |kernels| {
+            let tiles = rows * COLS / 1024;
+            let src = black_box(&packed);
+            assert_eq!(kernels.canonical_tiles(&codec, src, from_at, codec.tile_bytes(), tiles), tiles);
+        });
         for to in [F32, Bf16] {
             let size = to.size();
             line(&format!("unpack {format} to {}", to.name()), rows * COLS * size, &mut |kernels| {

@@ -12,6 +12,9 @@ use crate::layout::axis::Addr;
 use crate::plan::ir::{Gather, LINE, Loop, MAX_BLOCK, ScheduledNest};
 use crate::plan::{Op, Plan};
 
+/// How many tiles are packed before it is asked again whether the next ones can be copied.
+const TILES_PACKED: usize = 8;
+
 impl Task<'_, '_> {
     /// Packs a tile or a row of tiles: where they lie, if a kernel can read them there, else as they are brought together.
     pub(super) fn pack<const N: usize>(
@@ -25,6 +28,12 @@ impl Task<'_, '_> {
         let plan = self.plan;
         let (Some(codec), Op::Convert(number, _)) = (plan.dst.codec, plan.op) else { return };
         let row = nest.schedule.tiles;
+        if let [part] = parts
+            && plan.src.codec == Some(codec)
+            && is_whole_tile(part, &codec)
+        {
+            return self.copy_or_pack(nest, part, first, size, to);
+        }
         if let (Some(tile), [part]) = (nest.schedule.in_place, parts) {
             let at = self.moved(part, first);
             let args = PackArgs {
@@ -60,6 +69,55 @@ impl Task<'_, '_> {
             }
         }
         self.pack_gathered(nest, parts, first, size, to);
+    }
+
+    /// Puts tiles of the source's own codec: those that packing would give back are copied as they are.
+    fn copy_or_pack<const N: usize>(
+        &mut self,
+        nest: &ScheduledNest,
+        part: &Gather,
+        first: &[u64; N],
+        size: &[u64; N],
+        to: usize,
+    ) {
+        let plan = self.plan;
+        let (Some(codec), row) = (plan.dst.codec, nest.schedule.tiles) else { return };
+        let (bytes, source) = (codec.tile_bytes(), self.source);
+        let (tiles, moves, dst_tile) = row.map_or((1, [0; 3], bytes), |i| {
+            (size[i] as usize, part.moves[i], linear(plan, nest.loops[i].step) as usize)
+        });
+        // Tiles that are looked at and copied at a time; one, where the next one may lie in any unit or in front.
+        let follows = moves[0] == 0 && moves[1] >= 0;
+        let most = if follows { (MAX_BLOCK / bytes).max(1) } else { 1 };
+        let (mut first, mut size, mut done) = (*first, *size, 0);
+        let begin = row.map_or(0, |i| first[i]);
+        while done < tiles {
+            let [unit, byte, _] = self.moved(part, &first);
+            let (from, to) = ((plan.src.space.unit_at(unit) + byte) as usize, to + done * dst_tile);
+            let (step, ahead) = (moves[1].max(0) as usize, most.min(tiles - done));
+            let copied = plan.kernels.canonical_tiles(&codec, source, from, step, ahead);
+            if (step, dst_tile) == (bytes, bytes) {
+                plan.kernels.stream(&source[from..from + copied * bytes], self.out, to);
+            } else {
+                for t in 0..copied {
+                    let tile = &source[from + t * step..][..bytes];
+                    plan.kernels.stream(tile, self.out, to + t * dst_tile);
+                }
+            }
+            done += copied;
+            // Where one tile is not as packing makes it, the next ones may not be either.
+            let others = if copied < ahead { TILES_PACKED.min(tiles - done) } else { 0 };
+            if let Some(i) = row {
+                (first[i], size[i]) = (begin + done as u64, others as u64);
+            }
+            if others > 0 {
+                self.pack_gathered(nest, std::slice::from_ref(part), &first, &size, to + copied * dst_tile);
+            }
+            done += others;
+            if let Some(i) = row {
+                first[i] = begin + done as u64;
+            }
+        }
     }
 
     /// Where a part of a tile lies in some iteration of the nest, counted from where the source begins.
@@ -260,6 +318,15 @@ fn split(loops: &mut SmallVec<[(u64, i64, i64); 12]>, size: i64) -> (Window, &[(
         dst_col: cols.2 as isize,
     };
     (window, loops)
+}
+
+/// Whether a part is all of a tile, each element in the slot that it has in the tile where it lies.
+fn is_whole_tile(part: &Gather, codec: &BlockCodec) -> bool {
+    let stays = |l: &Loop| l.step[..2] == [0; 2] && l.step[2] == l.step[5];
+    (part.slot, part.src[2]) == (0, 0)
+        && part.moves.iter().all(|step| step[2] == 0)
+        && part.loops.iter().all(stays)
+        && part.elements() == codec.tile().elements() as u64
 }
 
 /// Whether the kernel that packs takes 16-bit numbers without widening them first: a search reads each more than once.

@@ -17,6 +17,7 @@ use crate::moves::cast::Casting;
 use crate::moves::convert::Conversion;
 use crate::moves::fill::Runs;
 use crate::moves::segments::{self, Segment};
+use crate::vectors::canonical;
 use crate::vectors::pack::{PackArgs, Packing};
 use crate::vectors::unpack::{UnpackArgs, Unpacking};
 
@@ -352,5 +353,39 @@ impl Kernels {
         if let Some(unpacking) = Unpacking::new(codec, to, src, args, dst) {
             self.table.unpack(unpacking);
         }
+    }
+    /// How many packed tiles, `step` bytes apart from byte `at` of `src` on, are canonical, up to the first that is not: those
+    /// that [`BlockCodec::pack_scalar`] makes again of what [`BlockCodec::unpack_scalar`] makes of them, with any options. A
+    /// tile for which that is not quickly seen counts as one that is not: one of extreme numbers, and all compact ones of
+    /// 6-bit codes.
+    ///
+    /// # Panics
+    /// When a tile that is looked at lies outside `src`.
+    pub fn canonical_tiles(
+        &self,
+        codec: &BlockCodec,
+        src: &[u8],
+        at: usize,
+        step: usize,
+        tiles: usize,
+    ) -> usize {
+        self.run(CanonicalTiles { codec, src: &src[at..], step, tiles })
+    }
+}
+
+/// What [`Kernels::canonical_tiles`] was asked.
+struct CanonicalTiles<'a> {
+    codec: &'a BlockCodec,
+    src: &'a [u8],
+    step: usize,
+    tiles: usize,
+}
+
+impl Body for CanonicalTiles<'_> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run(self) -> usize {
+        canonical::leading(self.codec, self.src, self.step, self.tiles)
     }
 }

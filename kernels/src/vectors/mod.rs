@@ -2,12 +2,13 @@
 //!
 //! From the bottom: `interleave` transposes registers, `lanes` are single elements, `steps` lead from one format to another,
 //! `binary32` are runs of any elements, `groups` are 16 of them, `encode` and `decode` are what packing and unpacking ask of a
-//! family of formats, `bfp_encode`, `bfp_decode` and `mx` are those families, `tile_packer` packs one tile, and `pack` and
-//! `unpack` are the kernels.
+//! family of formats, `bfp_encode`, `bfp_decode` and `mx` are those families, `tile_packer` packs one tile, `pack` and `unpack` are
+//! the kernels, and `canonical` tells which tiles need neither.
 
 mod bfp_decode;
 mod bfp_encode;
 pub(crate) mod binary32;
+pub(crate) mod canonical;
 mod decode;
 mod encode;
 mod exponent_search;

@@ -222,6 +222,21 @@ fn a_long_axis_is_a_few_nodes() {
 }
 
 #[test]
+fn beside_a_run_a_map_keeps_its_tree() {
+    let (tree, run) = (split(290, &[64, 10, 4]).0, Piecewise::run(290, [7]));
+    // It takes no step, so none needs to be left.
+    let spent = || Budget { spent: MAX_REGIONS };
+    let (at, left) = zip_within::<1, 1, 2>(&run, &tree, &mut spent()).unwrap();
+    let (to, right) = zip_within::<1, 1, 2>(&tree, &run, &mut spent()).unwrap();
+    assert_eq!((at, to), ([0; 2], [0; 2]));
+    for u in 0..290 {
+        let (here, there) = (7 * u as i64, tree.eval(u)[0]);
+        assert_eq!((left.eval(u), right.eval(u)), ([here, there], [there, here]), "{u}");
+    }
+    assert!(zip_within::<1, 1, 2>(&tree, &tree, &mut spent()).is_err());
+}
+
+#[test]
 fn what_shares_no_period_is_a_table() {
     // 10007 iterations of 65521 against 65519 of 10009: the periods share no divisor.
     let a = Piecewise::<1>::nest(&[(10_007, [1 << 20]), (65_521, [1])]).slice(0, 655_000_000).1;
