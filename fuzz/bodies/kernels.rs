@@ -95,6 +95,7 @@ fn pack(c: &mut Choices, data: &[u8]) -> Option<()> {
         src_tile: len as isize,
         src_row,
         src_col,
+        faces: None,
         rows,
         cols,
         pad,

@@ -92,6 +92,7 @@ fn main() {
                         src_tile: (32 * src_col) as isize,
                         src_row: src_row as isize,
                         src_col: src_col as isize,
+                        faces: None,
                         rows: 32,
                         cols: 32,
                         pad: 0.0,

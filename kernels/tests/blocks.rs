@@ -24,6 +24,7 @@ fn pack(kernels: &Kernels, codec: &BlockCodec, from: Number, src: &[u8]) -> Vec<
         src_tile: (group * size) as isize,
         src_row: 0,
         src_col: size as isize,
+        faces: None,
         rows: 1,
         cols: group,
         pad: 0.0,
@@ -472,6 +473,7 @@ fn compact_blocks_are_a_scale_and_a_string_of_bits() {
                     src_tile: 0,
                     src_row: 0,
                     src_col: 4,
+                    faces: None,
                     rows: 1,
                     cols: 32,
                     pad: 0.0,
@@ -491,6 +493,54 @@ fn compact_blocks_are_a_scale_and_a_string_of_bits() {
     assert!(refused(BlockFormat::MxFp4, TileShape::DEFAULT).contains("32x32"));
     assert!(refused(BlockFormat::MxFp4, TileShape::new(2, 16).unwrap()).contains("2x16"));
     assert!(refused(BlockFormat::Bfp8B, row).contains("bfloat8_b"));
+}
+
+/// A tile in faces is the same tile in rows, whatever its shape and however it is stored.
+#[test]
+fn faces_are_packed_as_rows_are() {
+    let numbers = |count| (0..count).map(|i| (i * 2_654_435_761_usize % 8191) as f32 / 512.0 - 7.0);
+    for (shape, transposed) in TileShape::all().flat_map(|shape| [(shape, false), (shape, true)]) {
+        for format in BlockFormat::ALL {
+            let options = BlockOptions { transposed, ..BlockOptions::default() };
+            let Ok(codec) = BlockCodec::new(format, shape, options) else { continue };
+            let (rows, cols, face_rows) = (shape.rows(), shape.cols(), shape.face_rows());
+            let values: Vec<f32> = numbers(shape.elements()).collect();
+            let mut want = vec![0; codec.tile_bytes()];
+            codec.pack_scalar(&values, &mut want);
+            // Faces lie 32 bytes apart from each other, those on the right in front of those on the left.
+            let face = (face_rows * 64 + 32) as isize;
+            let (below, beside) = (2 * face, -face);
+            let mut src = vec![0; 4 * face as usize];
+            for (i, value) in values.iter().enumerate() {
+                let (row, col) = (i / cols, i % cols);
+                let corner = face + (row / face_rows) as isize * below + (col / 16) as isize * beside;
+                let at = corner as usize + row % face_rows * 64 + col % 16 * 4;
+                src[at..at + 4].copy_from_slice(&value.to_le_bytes());
+            }
+            let args = PackArgs {
+                tiles: 1,
+                src_at: face as usize,
+                src_tile: 0,
+                src_row: 64,
+                src_col: 4,
+                faces: Some([below, beside]),
+                rows,
+                cols,
+                pad: 0.0,
+                prefetch_tiles: 3,
+                dst_tile: codec.tile_bytes(),
+            };
+            for kernels in tables() {
+                let mut got = vec![MaybeUninit::new(0xEE); codec.tile_bytes()];
+                kernels.pack(&codec, Number::F32, &src, &args, &mut got, 0);
+                assert_eq!(assume_written(got), want, "{format} {shape} {transposed}");
+                let part = PackArgs { cols: cols - 1, ..args };
+                let mut out = vec![MaybeUninit::new(0); codec.tile_bytes()];
+                let refused = || kernels.pack(&codec, Number::F32, &src, &part, &mut out, 0);
+                assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(refused)).is_err());
+            }
+        }
+    }
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn codecs(format: BlockFormat, rows: usize, cols: usize) -> Vec<BlockCodec> {
     let decodings = [Decoding::Exact, Decoding::Host, Decoding::Device];
     let mut codecs = Vec::new();
     for i in 0..roundings.len() * decodings.len() * 16 {
-        let [search, transposed, compact, bf16_registers] = [1, 2, 4, 8].map(|bit| i / 12 & bit != 0);
+        let [search, transposed, compact, bf16_registers] = [1, 2, 4, 8].map(|bit| (i / 12) & bit != 0);
         let (rounding, decoding) = (roundings[i % 4], decodings[i / 4 % 3]);
         let options = BlockOptions { rounding, decoding, search, transposed, compact, bf16_registers };
         codecs.extend(BlockCodec::new(format, TileShape::new(rows, cols).unwrap(), options).ok());
@@ -68,7 +68,7 @@ const TILES: [(usize, usize); 5] = [(32, 32), (16, 16), (1, 32), (4, 16), (2, 32
 
 #[test]
 fn canonical_tiles_are_packed_to_the_same_bytes() {
-    let rounds = if cfg!(miri) { 1 } else { 40 };
+    let rounds = if cfg!(miri) { 1 } else { 12 };
     for format in BlockFormat::ALL {
         let (mut random, mut canonical, mut others) = (Random(7), 0, 0);
         for (rows, cols) in TILES {
@@ -101,7 +101,9 @@ fn no_group_is_canonical_that_is_packed_otherwise() {
     for format in BlockFormat::ALL {
         let (cols, bits) = (format.group(), format.code_bits());
         let (mut canonical, mut of_zeros) = (0, 0);
-        for codec in codecs(format, 1, cols).into_iter().filter(|codec| codec.code_bits() == bits) {
+        // Each rounding and each decoding, but not each with each.
+        let codecs = codecs(format, 1, cols).into_iter().filter(|codec| codec.code_bits() == bits).step_by(7);
+        for codec in codecs {
             for (shared, code) in (0..=255).flat_map(|shared| (0..=255).map(move |code| (shared, code))) {
                 // Under Miri the middle and the ends.
                 if cfg!(miri) && (shared % 61 != 0 || code % 17 != 0) {

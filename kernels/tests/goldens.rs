@@ -213,6 +213,7 @@ fn block_floats_pack_as_the_device_does() {
                     src_tile: 32 * size as isize,
                     src_row: 64 * size as isize,
                     src_col: size as isize,
+                    faces: None,
                     rows: 32,
                     cols: 32,
                     pad: 0.0,

@@ -157,6 +157,7 @@ fn pack(format: BlockFormat, from: Number, options: BlockOptions, salt: u64) {
         src_tile: 32 * size,
         src_row: 32 * TILES as isize * size,
         src_col: size,
+        faces: None,
         rows: 32,
         cols: 32,
         pad: 0.0,

@@ -157,11 +157,14 @@ impl Schedule {
     }
 }
 
-/// A tile of the source that is read where it lies: the strides of its valid corner, in bytes.
+/// A tile of the source that is read where it lies: the strides of its valid corner, in bytes. A whole tile may lie in faces; its
+/// rows and columns are so far apart inside of a face then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct InPlace {
     pub(crate) rows: usize,
     pub(crate) cols: usize,
     pub(crate) src_row: isize,
     pub(crate) src_col: isize,
+    /// Bytes from a face to the one below it, and to the one beside it.
+    pub(crate) faces: Option<[isize; 2]>,
 }

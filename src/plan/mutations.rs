@@ -118,11 +118,17 @@ fn change_order(c: Choose<'_>, order: &mut Vec<usize>, loops: usize) {
 fn change_in_place(c: Choose<'_>, in_place: &mut Option<InPlace>) {
     let Some(tile) = in_place else { return };
     let by = |c: Choose<'_>| [1_isize, -1, 2, 16, -16, 64][c(6)];
-    match c(5) {
+    match c(7) {
         0 => tile.rows = tile.rows.wrapping_add_signed(by(c)),
         1 => tile.cols = tile.cols.wrapping_add_signed(by(c)),
         2 => tile.src_row += by(c),
         3 => tile.src_col += by(c),
+        4 => tile.faces = if tile.faces.is_some() { None } else { Some([by(c), by(c)]) },
+        5 => {
+            if let Some(faces) = &mut tile.faces {
+                faces[c(2)] += by(c);
+            }
+        }
         _ => *in_place = None,
     }
 }

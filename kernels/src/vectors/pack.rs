@@ -13,8 +13,9 @@ use crate::memory::{ArrayOffsets, as_uninit, as_written, assert_readable, assert
 
 /// A row of tiles to pack: where their elements come from and where the packed tiles go.
 ///
-/// Element (r, c) of tile t is at byte `src_at + t * src_tile + r * src_row + c * src_col` of the source. Only the first
-/// `rows` rows and `cols` columns of each tile are read (none if either is 0); the rest of the tile is `pad`.
+/// Element (r, c) of tile t is at byte `src_at + t * src_tile + r * src_row + c * src_col` of the source, unless `faces` says
+/// otherwise. Only the first `rows` rows and `cols` columns of each tile are read (none if either is 0); the rest of the tile
+/// is `pad`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PackArgs {
     /// Number of tiles.
@@ -27,6 +28,9 @@ pub struct PackArgs {
     pub src_row: isize,
     /// Bytes from an element to the one in the next column.
     pub src_col: isize,
+    /// Where whole tiles lie in faces, as they are stored: bytes from a face to the one below it, and to the one beside it.
+    /// Rows and columns are `src_row` and `src_col` apart inside of a face then.
+    pub faces: Option<[isize; 2]>,
     /// Rows that have elements, at most those of the tile.
     pub rows: usize,
     /// Columns that have elements, at most those of the tile.
@@ -58,19 +62,26 @@ impl PackArgs {
     #[inline(always)]
     fn stored(&self, codec: &BlockCodec) -> Stored {
         let tile = codec.tile();
-        let stored = Stored { tile, rows: self.rows, cols: self.cols, row: self.src_row, col: self.src_col };
+        let PackArgs { rows, cols, src_row: row, src_col: col, faces, .. } = *self;
         match tile.transposed().filter(|_| codec.options().transposed) {
             Some(tile) => {
-                Stored { tile, rows: self.cols, cols: self.rows, row: self.src_col, col: self.src_row }
+                let faces = faces.map(|[below, beside]| [beside, below]);
+                Stored { tile, rows: cols, cols: rows, row: col, col: row, faces }
             }
-            None => stored,
+            None => Stored { tile, rows, cols, row, col, faces },
         }
     }
 
     /// The loops over the elements of this many tiles of the source.
     #[inline(always)]
-    fn src_loops(&self, tiles: usize) -> impl Iterator<Item = (usize, isize)> + Clone {
-        [(tiles, self.src_tile), (self.rows, self.src_row), (self.cols, self.src_col)].into_iter()
+    fn src_loops(&self, tile: TileShape, tiles: usize) -> impl Iterator<Item = (usize, isize)> + Clone {
+        let face = [tile.face_rows(), tile.face_cols()];
+        let ([rows, cols], [down, across], [below, beside]) = match self.faces {
+            Some(faces) => (face, [tile.rows() / face[0], tile.cols() / face[1]], faces),
+            None => ([self.rows, self.cols], [1; 2], [0; 2]),
+        };
+        [(tiles, self.src_tile), (down, below), (rows, self.src_row), (across, beside), (cols, self.src_col)]
+            .into_iter()
     }
 }
 
@@ -106,8 +117,10 @@ impl<'a> Packing<'a> {
         if a.tiles == 0 {
             return None;
         }
+        let whole = (a.rows, a.cols) == (tile.rows(), tile.cols());
+        assert!(a.faces.is_none() || whole, "{a:?} has faces of a part of a {tile} tile");
         if a.rows > 0 && a.cols > 0 {
-            assert_readable(src.len(), a.src_at, from.size(), a.src_loops(a.tiles));
+            assert_readable(src.len(), a.src_at, from.size(), a.src_loops(tile, a.tiles));
         }
         assert!(a.tiles == 1 || a.dst_tile >= bytes, "{a:?} packs tiles of {bytes} bytes over each other");
         let step = isize::try_from(a.dst_tile).unwrap_or(isize::MAX);
@@ -128,16 +141,34 @@ impl<'a> Packing<'a> {
     }
 }
 
-/// What [`PackArgs`] say of a tile, in the rows and columns that are stored.
+/// What [`PackArgs`] say of a tile, in the rows and columns that are stored, or that it has.
 struct Stored {
     tile: TileShape,
     rows: usize,
     cols: usize,
     row: isize,
     col: isize,
+    faces: Option<[isize; 2]>,
 }
 
 impl Stored {
+    /// Bytes from a face to the one below it, and to the one beside it.
+    #[inline(always)]
+    fn faces(&self) -> [isize; 2] {
+        let apart = |rows: usize, row: isize| (rows as isize).wrapping_mul(row);
+        let Stored { tile, row, col, .. } = *self;
+        self.faces.unwrap_or_else(|| [apart(tile.face_rows(), row), apart(tile.face_cols(), col)])
+    }
+
+    /// Bytes from a tile's first element to row `row` of the faces that are `face` from the left.
+    #[inline(always)]
+    fn row(&self, row: usize, face: usize) -> isize {
+        let [below, beside] = self.faces();
+        let (down, row) = (row / self.tile.face_rows(), row % self.tile.face_rows());
+        let down = (down as isize).wrapping_mul(below).wrapping_add((row as isize).wrapping_mul(self.row));
+        down.wrapping_add((face as isize).wrapping_mul(beside))
+    }
+
     fn whole(&self) -> bool {
         self.rows == self.tile.rows() && self.cols == self.tile.cols()
     }
@@ -148,7 +179,7 @@ impl Stored {
 pub(crate) fn body(on: Packing<'_>) {
     let options = on.codec.options();
     match on.codec.rule() {
-        Rule::Mx(element) if options.compact => {
+        Rule::Mx(element) if options.compact && on.args.faces.is_none() => {
             let encode = MxVector::new(element, on.codec.format());
             blocks(on, encode);
         }
@@ -189,13 +220,17 @@ fn tiles<E: Encode>(on: Packing<'_>, encode: E) {
 #[inline(always)]
 fn tiles_in_source(on: &Packing<'_>, size: usize) -> usize {
     let all = on.args.tiles.saturating_add(on.args.prefetch_tiles);
-    if lies_inside(on.src.len(), on.args.src_at, size, on.args.src_loops(all)) { all } else { on.args.tiles }
+    if lies_inside(on.src.len(), on.args.src_at, size, on.args.src_loops(on.codec.tile(), all)) {
+        all
+    } else {
+        on.args.tiles
+    }
 }
 
 #[inline(always)]
 fn in_place_tiles<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode: E) {
     let (args, stored) = (on.args, on.args.stored(on.codec));
-    let offsets = array_offsets::<N>(stored.tile, stored.row, stored.row, N as isize);
+    let offsets = array_offsets::<N>(stored.tile, stored.row, stored.faces());
     let last = tiles_in_source(&on, N) - 1;
     let src = on.src;
     let mut packer = TilePacker::<E, N>::new(encode, stored.tile);
@@ -217,7 +252,7 @@ fn in_place_tiles<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<'_
 #[inline(always)]
 fn tiles_of_columns<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode: E) {
     let (args, stored) = (on.args, on.args.stored(on.codec));
-    let offsets = array_offsets::<N>(stored.tile, stored.col, N as isize, stored.col);
+    let offsets = array_offsets::<N>(stored.tile, stored.col, stored.faces());
     let (groups, last) = (stored.tile.elements() / GROUP, tiles_in_source(&on, N) - 1);
     let src = on.src;
     for t in 0..args.tiles {
@@ -252,7 +287,8 @@ fn in_place_blocks<L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode:
     let (src, args, step) = (on.src, on.args, on.args.src_tile);
     // The call that comes next may be of the blocks behind these.
     let behind = args.tiles.saturating_add(2 * BLOCKS);
-    let goes_on = args.prefetch_tiles > 0 && lies_inside(src.len(), args.src_at, N, args.src_loops(behind));
+    let goes_on = args.prefetch_tiles > 0
+        && lies_inside(src.len(), args.src_at, N, args.src_loops(on.codec.tile(), behind));
     let mut packed: PackedBlocks = [0; _];
     let mut first = 0;
     // Whole batches, and then what is left.
@@ -349,17 +385,22 @@ fn put_each<const N: usize, const M: usize>(
 #[inline(always)]
 fn gathered_tiles<E: Encode>(mut on: Packing<'_>, encode: E) {
     let args = on.args;
-    let Stored { tile: stored, rows, cols, row, col } = on.args.stored(on.codec);
-    let here = 4 * stored.cols() as isize;
-    let offsets = array_offsets::<4>(stored, here, here, 4);
+    let stored = on.args.stored(on.codec);
+    let Stored { tile, rows, cols, col, faces, .. } = stored;
+    let here = 4 * tile.cols() as isize;
+    let within = [here.wrapping_mul(tile.face_rows() as isize), 4 * tile.face_cols() as isize];
+    let offsets = array_offsets::<4>(tile, here, within);
     let mut scratch = [[0; 4]; TileShape::MAX_ELEMENTS];
     scratch.fill(args.pad.to_le_bytes());
-    let mut packer = TilePacker::<E, 4>::new(encode, stored);
+    let mut packer = TilePacker::<E, 4>::new(encode, tile);
+    // What of a row lies side by side: that of a face, or all of it.
+    let width = if faces.is_some() { tile.face_cols() } else { cols.max(1) };
     for t in 0..args.tiles {
         let at = on.at(t);
-        for (r, line) in scratch.chunks_exact_mut(stored.cols()).take(rows).enumerate() {
-            let (at, line) = (at.wrapping_add_signed((r as isize).wrapping_mul(row)), &mut line[..cols]);
-            gather_any(&on, at, col, line);
+        for (r, line) in scratch.chunks_exact_mut(tile.cols()).take(rows).enumerate() {
+            for (face, line) in line[..cols].chunks_mut(width).enumerate() {
+                gather_any(&on, at.wrapping_add_signed(stored.row(r, face)), col, line);
+            }
         }
         if encode.replaces_elements() {
             for code in &mut scratch {
@@ -408,13 +449,12 @@ fn gather<L: Lane<N>, const N: usize>(src: &[u8], at: usize, col: isize, line: &
 }
 
 /// Where arrays of 16 elements of `N` bytes begin, face by face, as many as a face has rows: `array` bytes apart in a face,
-/// whose elements are `row` and `col` bytes apart. What is beyond the last one repeats the first.
+/// and faces as many as is said below and beside each other. What is beyond the last one repeats the first.
 #[inline(always)]
 fn array_offsets<const N: usize>(
     tile: TileShape,
     array: isize,
-    row: isize,
-    col: isize,
+    [below, beside]: [isize; 2],
 ) -> ArrayOffsets<N, GROUP> {
     let mut offsets = [0; MAX_GROUPS];
     // Face by face: a kernel may be called for a tile or two.
@@ -422,8 +462,8 @@ fn array_offsets<const N: usize>(
     for (face, offsets) in
         offsets.chunks_mut(tile.face_rows()).take(tile.elements() / GROUP / tile.face_rows()).enumerate()
     {
-        let (down, across) = ((face / across * tile.face_rows()) as isize, (face % across * GROUP) as isize);
-        let corner = down.wrapping_mul(row).wrapping_add(across.wrapping_mul(col));
+        let (down, across) = ((face / across) as isize, (face % across) as isize);
+        let corner = down.wrapping_mul(below).wrapping_add(across.wrapping_mul(beside));
         for (i, offset) in offsets.iter_mut().enumerate() {
             *offset = (i as isize).wrapping_mul(array).wrapping_add(corner);
         }
@@ -434,6 +474,8 @@ fn array_offsets<const N: usize>(
 /// Each tile is gathered row-major and packed by [`BlockCodec::pack_scalar`].
 pub(crate) fn scalar(mut on: Packing<'_>) {
     let (codec, args, tile) = (on.codec, on.args, on.codec.tile());
+    let PackArgs { rows, cols, src_row: row, src_col: col, faces, .. } = args;
+    let read = Stored { tile, rows, cols, row, col, faces };
     let mut packed = [0; 2048];
     let packed = &mut packed[..codec.tile_bytes()];
     let mut values = [args.pad; TileShape::MAX_ELEMENTS];
@@ -441,8 +483,9 @@ pub(crate) fn scalar(mut on: Packing<'_>) {
     for t in 0..args.tiles {
         for r in 0..args.rows {
             for c in 0..args.cols {
-                let at = on.at(t).wrapping_add_signed((r as isize).wrapping_mul(args.src_row));
-                let at = at.wrapping_add_signed((c as isize).wrapping_mul(args.src_col));
+                let (face, within) = (c / tile.face_cols(), (c % tile.face_cols()) as isize);
+                let at = on.at(t).wrapping_add_signed(read.row(r, face));
+                let at = at.wrapping_add_signed(within.wrapping_mul(col));
                 let bits = on.from.convert(Number::F32, on.from.load(on.src, at));
                 values[r * tile.cols() + c] = f32::from_bits(bits as u32);
             }

@@ -1,18 +1,27 @@
 //! Tiles of a block format that are packed: in rows of tiles, where a kernel reads them in place.
 
+use kernels::{Number, TileShape};
+
 use super::blocks::{by_source_of, longer_row};
-use crate::plan::conversion::Conversion;
+use crate::plan::conversion::{Conversion, Op};
 use crate::plan::ir::{Gather, InPlace, LINE, Loop, Schedule};
 
 /// Tiles are taken in rows, whether they are packed from where they lie or brought together first.
 pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<'_>) -> Schedule {
-    let Conversion { src, dst, streams, tuning, .. } = conversion;
+    let Conversion { src, dst, op, streams, tuning } = conversion;
     let mut schedule = Schedule::new(loops);
-    let cols = dst.codec.map_or(1, |c| c.tile().cols());
-    schedule.in_place = if src.codec.is_none() { in_place(parts, cols) } else { None };
+    let near = src.block_bytes as isize;
+    // Faces are packed from where they lie if a kernel takes their rows as they are, else brought together.
+    let rows_of_faces = |tile: &InPlace| {
+        tile.faces.is_none()
+            || tile.src_col == near && matches!(op, Op::Convert(Number::F32 | Number::Bf16 | Number::F16, _))
+    };
+    schedule.in_place = match dst.codec {
+        Some(codec) if src.codec.is_none() => in_place(parts, codec.tile()).filter(rows_of_faces),
+        _ => None,
+    };
     let changes_unit = |i: usize| loops[i].step[3] != 0 || parts[0].moves[i][0] != 0;
     let reads = |i: usize| parts[0].moves[i];
-    let near = src.block_bytes as isize;
     // What lies in rows is read as the tiles are written; other tiles as the source lies, so that its lines are read once.
     let rows = schedule.in_place.is_some_and(|tile| tile.cols == 1 || tile.src_col == near);
     if !rows {
@@ -43,10 +52,13 @@ pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<
     schedule
 }
 
-/// The strides of a tile's elements in the source, if its valid elements are a corner of even rows and columns.
-fn in_place(parts: &[Gather], tile_cols: usize) -> Option<InPlace> {
+/// The strides of a tile's elements in the source, if its valid elements are a corner of even rows and columns, or all of it in
+/// even faces.
+fn in_place(parts: &[Gather], shape: TileShape) -> Option<InPlace> {
     let [Gather { slot: 0, loops, .. }] = parts else { return None };
-    let mut tile = InPlace { rows: 1, cols: 1, src_row: 0, src_col: 0 };
+    let tile_cols = shape.cols();
+    let mut tile = InPlace { rows: 1, cols: 1, src_row: 0, src_col: 0, faces: None };
+    let [mut below, mut beside] = [None; 2];
     if loops.iter().any(|l| l.step[0] != 0 || l.step[2] != 0) {
         return None;
     }
@@ -56,15 +68,25 @@ fn in_place(parts: &[Gather], tile_cols: usize) -> Option<InPlace> {
             (tile.rows, tile.src_row) = (n, src);
         } else if slots == 1 && n <= tile_cols && tile.cols == 1 {
             (tile.cols, tile.src_col) = (n, src);
+        } else if slots == (shape.face_rows() * tile_cols) as i64 && below.is_none() {
+            below = Some((n, src));
+        } else if slots == shape.face_cols() as i64 && beside.is_none() {
+            beside = Some((n, src));
         } else if slots == 1 && n % tile_cols == 0 && loops.len() == 1 {
             // Rows that follow one another in the source are one loop.
-            tile = InPlace {
-                rows: n / tile_cols,
-                cols: tile_cols,
-                src_row: src * tile_cols as isize,
-                src_col: src,
-            };
+            tile.rows = n / tile_cols;
+            tile.cols = tile_cols;
+            (tile.src_row, tile.src_col) = (src * tile_cols as isize, src);
         } else {
+            return None;
+        }
+    }
+    if below.is_some() || beside.is_some() {
+        let (down, src_down) = below.unwrap_or((1, shape.face_rows() as isize * tile.src_row));
+        let (across, src_across) = beside.unwrap_or((1, shape.face_cols() as isize * tile.src_col));
+        (tile.rows, tile.cols) = (tile.rows * down, tile.cols * across);
+        tile.faces = Some([src_down, src_across]);
+        if (tile.rows, tile.cols) != (shape.rows(), shape.cols()) {
             return None;
         }
     }

@@ -103,13 +103,25 @@ fn apart(parts: &[Gather], tile: TileShape) -> Result<()> {
 /// Whether a tile read in place has the same elements in the same slots as its one part.
 fn reads_as(tile: InPlace, parts: &[Gather], shape: TileShape, conversion: Conversion<'_>) -> bool {
     let [part] = parts else { return false };
-    let InPlace { rows, cols, src_row, src_col } = tile;
+    let InPlace { rows, cols, src_row, src_col, faces } = tile;
     if conversion.src.codec.is_some() || part.slot != 0 || part.loops.iter().any(|l| l.step[0] != 0) {
         return false;
     }
     let inside = (1..=shape.rows()).contains(&rows) && (1..=shape.cols()).contains(&cols);
-    let corner = [(rows, shape.cols() as i64, src_row as i64), (cols, 1, src_col as i64)];
-    let corner = corner.map(|(n, slots, bytes)| (n as u64, slots, bytes));
+    let inside = inside && (faces.is_none() || (rows, cols) == (shape.rows(), shape.cols()));
+    let (face_rows, face_cols) = (shape.face_rows(), shape.face_cols());
+    // Faces below one another, the rows of one, faces beside one another, and the elements of a row.
+    let ([down, rows], [across, cols], [below, beside]) = match faces {
+        Some(faces) => ([rows / face_rows, face_rows], [cols / face_cols, face_cols], faces),
+        None => ([1, rows], [1, cols], [0; 2]),
+    };
+    let corner = [
+        (down, face_rows * shape.cols(), below),
+        (rows, shape.cols(), src_row),
+        (across, face_cols, beside),
+        (cols, 1, src_col),
+    ];
+    let corner = corner.map(|(n, slots, bytes)| (n as u64, slots as i64, bytes as i64));
     let loops = part.loops.iter().map(|l| (l.n, l.step[5], l.step[1]));
     inside && joined(corner.into_iter()) == joined(loops)
 }
@@ -221,7 +233,7 @@ mod tests {
     fn a_tile_is_read_in_place_as_its_part_says() {
         let (plan, _) = plan(ROWS, TILES);
         let reads = |[rows, cols]: [usize; 2], [src_row, src_col]: [isize; 2], parts: &[Gather]| {
-            reads_as(InPlace { rows, cols, src_row, src_col }, parts, tile(), conversion(&plan))
+            reads_as(InPlace { rows, cols, src_row, src_col, faces: None }, parts, tile(), conversion(&plan))
         };
         let whole = [part(0, &[(2, 16, 100), (16, 1, 4)])];
         assert!(reads([2, 16], [100, 4], &whole));
@@ -246,9 +258,33 @@ mod tests {
     }
 
     #[test]
+    fn faces_are_read_in_place_as_their_part_says() {
+        let (plan, _) = plan(ROWS, TILES);
+        let reads = |shape: TileShape, src_row, faces: [isize; 2], loops: &[(u64, i64, i64)]| {
+            let (rows, cols) = (shape.rows(), shape.cols());
+            let tile = InPlace { rows, cols, src_row, src_col: 4, faces: Some(faces) };
+            reads_as(tile, &[part(0, loops)], shape, conversion(&plan))
+        };
+        let whole = [(2, 512, 2048), (16, 32, 64), (2, 16, 1024), (16, 1, 4)];
+        let shape = TileShape::DEFAULT;
+        assert!(reads(shape, 64, [2048, 1024], &whole));
+        assert!(!reads(shape, 64, [2044, 1024], &whole) && !reads(shape, 64, [2048, 1028], &whole));
+        assert!(!reads(shape, 60, [2048, 1024], &whole) && !reads(shape, 64, [2048, 1024], &whole[1..]));
+        let rows = [(32, 32, 128), (32, 1, 4)];
+        assert!(reads(shape, 128, [2048, 64], &rows), "rows are faces too");
+        assert!(!reads(shape, 128, [2048, 128], &rows));
+        // Of two rows: a face above another one has no place.
+        let low = [(2, 32, 64), (2, 16, 128), (16, 1, 4)];
+        assert!(reads(TileShape::new(2, 32).unwrap(), 64, [7, 128], &low));
+        let part_of_it = InPlace { rows: 1, cols: 32, src_row: 64, src_col: 4, faces: Some([0, 128]) };
+        let one_row = [part(0, &[(2, 16, 128), (16, 1, 4)])];
+        assert!(!reads_as(part_of_it, &one_row, TileShape::new(2, 32).unwrap(), conversion(&plan)));
+    }
+
+    #[test]
     fn a_tile_of_a_tile_is_never_read_in_place() {
         let (plan, _) = plan(TILES, "ttnn(dtype=bfloat4_b, layout=TILE, tile=(1, 16))");
-        let tile = InPlace { rows: 1, cols: 16, src_row: 0, src_col: 4 };
+        let tile = InPlace { rows: 1, cols: 16, src_row: 0, src_col: 4, faces: None };
         let shape = TileShape::new(1, 16).unwrap();
         assert!(!reads_as(tile, &[part(0, &[(16, 1, 4)])], shape, conversion(&plan)));
     }
@@ -267,7 +303,7 @@ mod tests {
         assert!(kept(&tiles, &nest(0, Leaf::Fill, None)) && !kept(&tiles, &nest(0, Leaf::Element, None)));
         assert!(kept(&rows, &nest(0, Leaf::Fill, None)) && kept(&rows, &nest(0, Leaf::Element, None)));
         assert!(kept(&tiles, &nest(0, pack(), None)) && !kept(&rows, &nest(0, pack(), None)));
-        let place = |src_row| Some(InPlace { rows: 2, cols: 16, src_row, src_col: 4 });
+        let place = |src_row| Some(InPlace { rows: 2, cols: 16, src_row, src_col: 4, faces: None });
         assert!(kept(&tiles, &nest(0, pack(), place(64))) && !kept(&tiles, &nest(0, pack(), place(60))));
         let block = tiles.1.block_bytes() as i64;
         assert!(kept(&tiles, &nest(block, Leaf::Fill, None)) && !kept(&tiles, &nest(1, Leaf::Fill, None)));

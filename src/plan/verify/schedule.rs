@@ -240,7 +240,7 @@ mod tests {
     fn tiles_of_one_row_are_packed_in_one_call() {
         let plan = plan(ROWS, TILES);
         let block = plan.dst.block_bytes as i64;
-        let place = InPlace { rows: 2, cols: 16, src_row: 64, src_col: 4 };
+        let place = InPlace { rows: 2, cols: 16, src_row: 64, src_col: 4, faces: None };
         // How the part moves from tile to tile, how far tiles lie apart, and what the schedule is.
         let of = |streams, moves: &[[i64; 3]], apart, change: &dyn Fn(&mut Schedule)| {
             let part = Gather { src: [0; 3], moves: moves.to_vec(), slot: 0, loops: vec![] };

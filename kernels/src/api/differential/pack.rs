@@ -13,12 +13,14 @@ pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
             let size = from.size() as isize;
             let src = random.numbers(from, 2 * rows * cols + 8);
             let (r, c) = (rows as isize, cols as isize);
+            let face_rows = codec.tile().face_rows() as isize;
             let args = PackArgs {
                 tiles: 2,
                 src_at: 1,
                 src_tile: c * size,
                 src_row: 2 * c * size,
                 src_col: size,
+                faces: None,
                 rows,
                 cols,
                 pad: -1.5,
@@ -35,6 +37,20 @@ pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
                     src_tile: -c * size,
                     src_row: -2 * c * size,
                     src_col: -size,
+                    ..args
+                },
+                // As it is stored: faces one after another, and their columns as runs.
+                PackArgs {
+                    src_tile: r * c * size,
+                    src_row: 16 * size,
+                    faces: Some([c * face_rows * size, 16 * face_rows * size]),
+                    ..args
+                },
+                PackArgs {
+                    src_tile: r * c * size,
+                    src_row: size,
+                    src_col: face_rows * size,
+                    faces: Some([c * face_rows * size, 16 * face_rows * size]),
                     ..args
                 },
             ];
@@ -55,6 +71,7 @@ pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
                 src_tile: 32 * from.size() as isize,
                 src_row: row,
                 src_col: from.size() as isize,
+                faces: None,
                 rows: 32,
                 cols: 32,
                 pad: 0.0,
