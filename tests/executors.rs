@@ -146,6 +146,21 @@ fn a_step_to_the_next_unit_and_the_next_byte_is_no_run() {
     }
 }
 
+/// Rows of two elements lie in units that follow one another, each as much further in as such a row is long: no run of the
+/// destination.
+#[test]
+fn runs_of_the_destination_stay_in_one_unit() {
+    let tensor = Tensor { shape: vec![3, 2, 1, 2], dtype: DType::F32 };
+    let device =
+        "#tt.device<workerGrid = #tt.grid<2x3, (d0, d1) -> (0, d1, d0)>, meshShape = 1, chipIds = [0]>";
+    let device = device.parse().unwrap();
+    let to = "#ttcore.metal_layout<(d0, d1, d2, d3) -> (d2 * 2 + d3, d0 * 9 + d1), undef, <2x3>, \
+              memref<1x7xf32, #ttcore.memory_space<l1>>>";
+    let placement = Placement { device: Some(&device), ..Placement::default() };
+    let to = to.parse::<Descriptor>().unwrap().layout(&tensor, &placement).unwrap();
+    check(&dense(&tensor), &to);
+}
+
 /// `n` random cases, which keeps the suite below a minute; `TILEWRIGHT_CASES` multiplies them.
 fn cases(n: u32) -> ProptestConfig {
     let factor = std::env::var("TILEWRIGHT_CASES").ok().and_then(|v| v.parse::<u32>().ok()).unwrap_or(1);

@@ -54,8 +54,8 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// The loops of a segment of at most `target` bytes, from the innermost outward as long as their steps chain in the
-    /// destination and they fit.
+    /// The loops of a segment of at most `target` bytes, from the innermost outward as long as their steps chain in one unit of
+    /// the destination and they fit.
     pub(super) fn chain(
         loops: &[Loop],
         block_bytes: i64,
@@ -67,7 +67,7 @@ impl Segment {
             let l = loops[i];
             let capacity = (target / segment.bytes).max(1) as u64;
             let full = capacity == 1 && segment.bytes > block_bytes;
-            if !fits(i) || l.step[4] != segment.bytes || full {
+            if !fits(i) || l.step[3] != 0 || l.step[4] != segment.bytes || full {
                 break;
             }
             let iterations = l.n.min(capacity);
