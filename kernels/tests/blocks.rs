@@ -499,9 +499,10 @@ fn compact_blocks_are_a_scale_and_a_string_of_bits() {
 #[test]
 fn faces_are_packed_as_rows_are() {
     let numbers = |count| (0..count).map(|i| (i * 2_654_435_761_usize % 8191) as f32 / 512.0 - 7.0);
-    for (shape, transposed) in TileShape::all().flat_map(|shape| [(shape, false), (shape, true)]) {
+    let all = TileShape::all().flat_map(|shape| [false, true].map(|yes| (shape, yes)));
+    for ((shape, transposed), compact) in all.flat_map(|some| [false, true].map(|yes| (some, yes))) {
         for format in BlockFormat::ALL {
-            let options = BlockOptions { transposed, ..BlockOptions::default() };
+            let options = BlockOptions { transposed, compact, ..BlockOptions::default() };
             let Ok(codec) = BlockCodec::new(format, shape, options) else { continue };
             let (rows, cols, face_rows) = (shape.rows(), shape.cols(), shape.face_rows());
             let values: Vec<f32> = numbers(shape.elements()).collect();

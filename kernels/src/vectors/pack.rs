@@ -179,7 +179,7 @@ impl Stored {
 pub(crate) fn body(on: Packing<'_>) {
     let options = on.codec.options();
     match on.codec.rule() {
-        Rule::Mx(element) if options.compact && on.args.faces.is_none() => {
+        Rule::Mx(element) if options.compact => {
             let encode = MxVector::new(element, on.codec.format());
             blocks(on, encode);
         }
@@ -266,7 +266,7 @@ fn tiles_of_columns<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<
 /// time, and put behind their scales from there.
 #[inline(always)]
 fn blocks(on: Packing<'_>, encode: MxVector) {
-    let runs = on.args.src_col == on.from.size() as isize;
+    let runs = on.args.src_col == on.from.size() as isize && on.args.faces.is_none();
     let whole = runs && on.args.rows == 1 && on.args.cols == MX_BLOCK;
     match on.from {
         Number::F32 if whole => in_place_blocks::<F32, 4>(on, encode),
@@ -317,7 +317,7 @@ fn in_place_blocks<L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode:
 
 #[inline(always)]
 fn gathered_blocks(mut on: Packing<'_>, encode: MxVector) {
-    let args = on.args;
+    let (args, stored) = (on.args, on.args.stored(on.codec));
     let mut offsets = [0; MAX_GROUPS];
     for (group, offset) in offsets.iter_mut().enumerate() {
         *offset = (group * GROUP * 4) as isize;
@@ -330,7 +330,7 @@ fn gathered_blocks(mut on: Packing<'_>, encode: MxVector) {
         scratch.fill(args.pad.to_le_bytes());
         if args.rows > 0 {
             for (block, line) in scratch.as_chunks_mut::<MX_BLOCK>().0.iter_mut().take(count).enumerate() {
-                gather_any(&on, on.at(first + block), args.src_col, &mut line[..args.cols]);
+                gather_row(&on, &stored, on.at(first + block), 0, &mut line[..args.cols]);
             }
         }
         let here = offsets.arrays(scratch.as_flattened(), 0);
@@ -386,21 +386,17 @@ fn put_each<const N: usize, const M: usize>(
 fn gathered_tiles<E: Encode>(mut on: Packing<'_>, encode: E) {
     let args = on.args;
     let stored = on.args.stored(on.codec);
-    let Stored { tile, rows, cols, col, faces, .. } = stored;
+    let Stored { tile, rows, cols, .. } = stored;
     let here = 4 * tile.cols() as isize;
     let within = [here.wrapping_mul(tile.face_rows() as isize), 4 * tile.face_cols() as isize];
     let offsets = array_offsets::<4>(tile, here, within);
     let mut scratch = [[0; 4]; TileShape::MAX_ELEMENTS];
     scratch.fill(args.pad.to_le_bytes());
     let mut packer = TilePacker::<E, 4>::new(encode, tile);
-    // What of a row lies side by side: that of a face, or all of it.
-    let width = if faces.is_some() { tile.face_cols() } else { cols.max(1) };
     for t in 0..args.tiles {
         let at = on.at(t);
         for (r, line) in scratch.chunks_exact_mut(tile.cols()).take(rows).enumerate() {
-            for (face, line) in line[..cols].chunks_mut(width).enumerate() {
-                gather_any(&on, at.wrapping_add_signed(stored.row(r, face)), col, line);
-            }
+            gather_row(&on, &stored, at, r, &mut line[..cols]);
         }
         if encode.replaces_elements() {
             for code in &mut scratch {
@@ -410,6 +406,16 @@ fn gathered_tiles<E: Encode>(mut on: Packing<'_>, encode: E) {
         let here = offsets.arrays(scratch.as_flattened(), 0);
         packer.start::<F32>(here);
         packer.pack::<F32>([here; 3], on.out(t));
+    }
+}
+
+/// Row `row` of the tile that begins at byte `at`, as f32.
+#[inline(always)]
+fn gather_row(on: &Packing<'_>, stored: &Stored, at: usize, row: usize, line: &mut [[u8; 4]]) {
+    // What of a row lies side by side: that of a face, or all of it.
+    let width = if stored.faces.is_some() { stored.tile.face_cols() } else { line.len().max(1) };
+    for (face, line) in line.chunks_mut(width).enumerate() {
+        gather_any(on, at.wrapping_add_signed(stored.row(row, face)), stored.col, line);
     }
 }
 

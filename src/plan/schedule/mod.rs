@@ -251,6 +251,23 @@ mod tests {
     }
 
     #[test]
+    fn faces_are_packed_in_place_where_their_rows_are() {
+        let place = |dtype, from: &str, to: &str| {
+            plan(&[64, 128], dtype, from, to, Store::Cached).nests[0].schedule.in_place
+        };
+        let (f32_tiles, bfp8) = ("ttnn(dtype=float32, layout=TILE)", "ttnn(dtype=bfloat8_b, layout=TILE)");
+        let tile = place(DType::F32, f32_tiles, bfp8).unwrap();
+        assert_eq!((tile.rows, tile.cols, tile.src_row, tile.src_col), (32, 32, 64, 4));
+        assert_eq!(tile.faces, Some([2048, 1024]));
+        // A block of a row of MX blocks is rows of two faces, a call's worth of which is brought together.
+        assert_eq!(place(DType::F32, f32_tiles, "memref<64x128xmxfp8_e4m3>"), None);
+        // No kernel packs other numbers as they lie.
+        assert_eq!(place(DType::F8E4M3, "ttnn(dtype=fp8_e4m3, layout=TILE)", bfp8), None);
+        let transposed = "ttnn(dtype=float32, layout=TILE, transpose_tile=True)";
+        assert_eq!(place(DType::F32, transposed, bfp8), None);
+    }
+
+    #[test]
     fn whole_tiles_are_packed_in_place_and_in_rows() {
         let to = "ttnn(dtype=bfloat8_b, layout=TILE)";
         let plan = plan(&[64, 128], DType::F32, "memref<64x128xf32>", to, Store::Cached);

@@ -11,10 +11,12 @@ pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<
     let Conversion { src, dst, op, streams, tuning } = conversion;
     let mut schedule = Schedule::new(loops);
     let near = src.block_bytes as isize;
-    // Faces are packed from where they lie if a kernel takes their rows as they are, else brought together.
+    // Faces are packed from where they lie if a kernel takes their rows as they are, else brought together, as are rows of blocks.
     let rows_of_faces = |tile: &InPlace| {
         tile.faces.is_none()
-            || tile.src_col == near && matches!(op, Op::Convert(Number::F32 | Number::Bf16 | Number::F16, _))
+            || tile.src_col == near
+                && !dst.codec.is_some_and(|codec| codec.options().compact)
+                && matches!(op, Op::Convert(Number::F32 | Number::Bf16 | Number::F16, _))
     };
     schedule.in_place = match dst.codec {
         Some(codec) if src.codec.is_none() => in_place(parts, codec.tile()).filter(rows_of_faces),
