@@ -146,19 +146,36 @@ fn a_step_to_the_next_unit_and_the_next_byte_is_no_run() {
     }
 }
 
-/// Rows of two elements lie in units that follow one another, each as much further in as such a row is long: no run of the
-/// destination.
+/// Each of these lies in units that follow one another, each further in by as much as the run in the unit before is long: no
+/// run of the destination.
 #[test]
 fn runs_of_the_destination_stay_in_one_unit() {
-    let tensor = Tensor { shape: vec![3, 2, 1, 2], dtype: DType::F32 };
-    let device =
-        "#tt.device<workerGrid = #tt.grid<2x3, (d0, d1) -> (0, d1, d0)>, meshShape = 1, chipIds = [0]>";
-    let device = device.parse().unwrap();
-    let to = "#ttcore.metal_layout<(d0, d1, d2, d3) -> (d2 * 2 + d3, d0 * 9 + d1), undef, <2x3>, \
-              memref<1x7xf32, #ttcore.memory_space<l1>>>";
-    let placement = Placement { device: Some(&device), ..Placement::default() };
-    let to = to.parse::<Descriptor>().unwrap().layout(&tensor, &placement).unwrap();
-    check(&dense(&tensor), &to);
+    let devices = [
+        "#tt.device<workerGrid = #tt.grid<2x3, (d0, d1) -> (0, d1, d0)>, meshShape = 1, chipIds = [0]>",
+        "#tt.device<workerGrid = #tt.grid<2x2x4, (d0, d1, d2) -> (d0, d2, d1)>, meshShape = 2, chipIds = [1, 0]>",
+        "#tt.device<workerGrid = #tt.grid<2x8, (d0, d1) -> (0, d1, d0)>, meshShape = 1, chipIds = [0]>",
+    ];
+    let [rows, fills, elements] = [
+        // Rows of two elements.
+        "#ttcore.metal_layout<(d0, d1, d2, d3) -> (d2 * 2 + d3, d0 * 9 + d1), undef, <2x3>, \
+         memref<1x7xf32, #ttcore.memory_space<l1>>>",
+        // Padding of one element.
+        "#ttcore.metal_layout<(d0, d1) -> (d1 * 2, 0, d0 * 8), undef, <2x2x4>, \
+         memref<3x1x1x!ttcore.tile<32x32, f32>, #ttcore.memory_space<l1>>>",
+        // Elements, four of which are as long as a non-temporal store.
+        "#ttcore.metal_layout<(d0, d1) -> (d0, d1 * 9), undef, <2x8>, memref<8x8xf64, #ttcore.memory_space<l1>>>",
+    ];
+    for (shape, dtype, device, to) in [
+        (vec![3, 2, 1, 2], DType::F32, devices[0], rows),
+        (vec![4, 3], DType::F32, devices[1], fills),
+        (vec![16, 8], DType::F64, devices[2], elements),
+    ] {
+        let tensor = Tensor { shape, dtype };
+        let device = device.parse().unwrap();
+        let placement = Placement { device: Some(&device), ..Placement::default() };
+        let to = to.parse::<Descriptor>().unwrap().layout(&tensor, &placement).unwrap();
+        check(&dense(&tensor), &to);
+    }
 }
 
 /// `n` random cases, which keeps the suite below a minute; `TILEWRIGHT_CASES` multiplies them.

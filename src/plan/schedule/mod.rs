@@ -79,9 +79,9 @@ pub(super) fn schedule(nests: Vec<Nest>, conversion: Conversion<'_>) -> Vec<Sche
 fn fill(loops: &[Loop], block_bytes: usize) -> Schedule {
     let mut schedule = Schedule::new(loops);
     let Some(last) = loops.len().checked_sub(1) else { return schedule };
-    if loops[last].step[4] == block_bytes as i64 {
+    if stays_in_unit(&loops[last]) && loops[last].step[4] == block_bytes as i64 {
         schedule.cols = Some(last);
-        schedule.rows = last.checked_sub(1).filter(|&r| loops[r].step[3] == 0);
+        schedule.rows = last.checked_sub(1).filter(|&r| stays_in_unit(&loops[r]));
     }
     for i in [schedule.rows, schedule.cols].into_iter().flatten() {
         schedule.blocks[i] = loops[i].n;
