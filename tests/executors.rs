@@ -178,6 +178,18 @@ fn runs_of_the_destination_stay_in_one_unit() {
     }
 }
 
+/// Two dimensions that the source holds apart go to one row of tiles, and the third from core to core in between.
+#[test]
+fn tiles_whose_loops_interleave_are_packed() {
+    let tensor = Tensor { shape: vec![5, 2, 2, 1], dtype: DType::F64 };
+    let from = memref(&[5, 2, 2, 1], DType::F64, Some(vec![5, 2, 1, 1]), 0);
+    let from = from.to_layout(&tensor, &Placement::default()).unwrap();
+    let to = "#ttcore.metal_layout<(d0, d1, d2, d3) -> (d0 * 4 + d1 * 2 + d3, 0, d2), undef, <4x1x2>, \
+              memref<5x1x1x!ttcore.tile<32x32, bfp_bf8>, #ttcore.memory_space<l1>>>";
+    let to = to.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap();
+    check(&from, &to);
+}
+
 /// `n` random cases, which keeps the suite below a minute; `TILEWRIGHT_CASES` multiplies them.
 fn cases(n: u32) -> ProptestConfig {
     let factor = std::env::var("TILEWRIGHT_CASES").ok().and_then(|v| v.parse::<u32>().ok()).unwrap_or(1);

@@ -7,7 +7,7 @@
 use hashbrown::HashMap;
 
 use super::ir::{AddressPair, Gather, Leaf, Loop, Nest, dst, src};
-use super::loops::{MAX_NESTS, limit, simplify, upward};
+use super::loops::{MAX_NESTS, interleaved, limit, simplify, upward};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::layout::piecewise::{Region, add, scale};
@@ -22,6 +22,15 @@ struct Tiled {
     /// From the greatest destination step to the least.
     outer: Vec<Loop>,
     inner: Vec<Loop>,
+}
+
+impl Tiled {
+    /// One iteration of a loop from tile to tile.
+    fn iteration(&self, i: usize, k: u64) -> Tiled {
+        let mut outer = self.outer.clone();
+        let l = outer.remove(i);
+        Tiled { at: add(self.at, scale(l.step, k as i64)), outer, inner: self.inner.clone() }
+    }
 }
 
 /// The same elements in regions of which any two reach the same tiles by the same loops, or no tile in common.
@@ -58,7 +67,18 @@ fn lie_apart(regions: &[Region<6>], layout: &Layout) -> bool {
 pub(super) fn tiles(regions: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Nest>> {
     let mut nests: Vec<Nest> = Vec::new();
     let mut by_tiles = HashMap::new();
-    for Tiled { at, outer, inner } in tiled(regions, layout)? {
+    let mut work = tiled(regions, layout)?;
+    work.reverse();
+    while let Some(region) = work.pop() {
+        // Loops of groups of dimensions that were aligned apart may interleave. What reaches the same tiles has the same ones.
+        if let Some(i) = interleaved(region.outer.iter().rev().map(|l| (l.n, l.step)), layout) {
+            let i = region.outer.len() - 1 - i;
+            let n = region.outer[i].n;
+            limit((nests.len() + work.len()).saturating_add(usize::try_from(n).unwrap_or(usize::MAX)))?;
+            work.extend((0..n).rev().map(|k| region.iteration(i, k)));
+            continue;
+        }
+        let Tiled { at, outer, inner } = region;
         let gather = Gather {
             src: src(at),
             moves: outer.iter().map(Loop::src).collect(),

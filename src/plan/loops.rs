@@ -1,6 +1,6 @@
 //! Loops brought into order, and how many nests of them a plan may have: what lowering and gathering share.
 
-use super::ir::{Loop, dst};
+use super::ir::{AddressPair, Loop, dst};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::layout::piecewise::{Region, add, scale};
@@ -28,6 +28,29 @@ pub(super) fn upward(mut region: Region<6>, layout: &Layout) -> Region<6> {
         }
     }
     region
+}
+
+/// A loop that keeps others from nesting in the destination, to be taken apart: of a loop whose iterations meet and those
+/// inside of it, the one of fewest iterations that makes them apart. Loops step upward, and come with the least step first.
+pub(super) fn interleaved(
+    loops: impl Iterator<Item = (u64, AddressPair)> + Clone,
+    layout: &Layout,
+) -> Option<usize> {
+    let step = |s: AddressPair| layout.linear(dst(s));
+    let span = |n: u64, s: AddressPair| (n as i64 - 1) * step(s);
+    let mut extent = layout.block_bytes() as i64;
+    for (i, (n, s)) in loops.clone().enumerate() {
+        if s[3] < 0 || s[4] < 0 {
+            return Some(i);
+        }
+        if step(s) < extent {
+            let inside = loops.take(i).enumerate();
+            let inner = inside.filter(|&(_, (m, t))| extent - span(m, t) <= step(s) && m < n);
+            return Some(inner.min_by_key(|(_, (m, _))| *m).map_or(i, |(j, _)| j));
+        }
+        extent += span(n, s);
+    }
+    None
 }
 
 /// Sorts loops by destination step, greatest first, and joins neighbours that chain on both sides.

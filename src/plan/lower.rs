@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::gather;
 use super::ir::{AddressPair, Leaf, Loop, Nest, dst};
-use super::loops::{limit, simplify, upward};
+use super::loops::{interleaved, limit, simplify, upward};
 use crate::dtype::Format;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
@@ -115,7 +115,7 @@ fn nested(regions: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Region<6>>> {
         limit(out.len() + work.len())?;
         let mut region = upward(region, layout);
         region.loops.sort_by_key(|&(_, s)| layout.linear(dst(s)));
-        match interleaved(&region, layout) {
+        match interleaved(region.loops.iter().copied(), layout) {
             None => out.push(region),
             Some(i) => {
                 let n = region.loops[i].0;
@@ -125,25 +125,6 @@ fn nested(regions: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Region<6>>> {
         }
     }
     Ok(out)
-}
-
-/// A loop that keeps those of a region from nesting, to be taken apart: of a loop whose iterations meet and those inside
-/// of it, the one of fewest iterations that makes them apart. Loops come with the least destination step first.
-fn interleaved(region: &Region<6>, layout: &Layout) -> Option<usize> {
-    let step = |i: usize| layout.linear(dst(region.loops[i].1));
-    let span = |i: usize| (region.loops[i].0 as i64 - 1) * step(i);
-    let mut extent = layout.block_bytes() as i64;
-    for (i, (n, s)) in region.loops.iter().enumerate() {
-        if s[3] < 0 || s[4] < 0 {
-            return Some(i);
-        }
-        if step(i) < extent {
-            let inner = (0..i).filter(|&j| extent - span(j) <= step(i) && region.loops[j].0 < *n);
-            return Some(inner.min_by_key(|&j| region.loops[j].0).unwrap_or(i));
-        }
-        extent += span(i);
-    }
-    None
 }
 
 /// A nest with its loops in order of destination, and joined where they chain on both sides.
