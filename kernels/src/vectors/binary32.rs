@@ -8,9 +8,11 @@ use std::mem::MaybeUninit;
 
 use super::lanes::{Bf16, E4M3, E5M2, F16, F32, Lane, Sen169, SenDeeptools, TtE4M3};
 use crate::formats::{Integer, Number};
+use crate::memory::{as_written, load_rows, store_rows};
 
-/// Elements on their way at once: 1 KiB of binary32.
-const AT_ONCE: usize = 256;
+/// Elements on their way at once, those of a stick. As the compiler knows how many, it clears no room for them and leaves no rest
+/// of a vector: with loops over up to 256 elements a stick took three times as long.
+const AT_ONCE: usize = 64;
 
 /// What elements are before they are converted to floats.
 #[derive(Clone, Copy)]
@@ -38,33 +40,61 @@ impl Source {
 /// rules of their own.
 #[inline(always)]
 pub(crate) fn convert(from: Source, to: Number, src: &[u8], dst: &mut [MaybeUninit<u8>]) {
-    // What binary32 would lose.
-    match (from, to) {
-        (Source::Number(Number::F64), Number::F32) => return map(src, dst, nearest),
-        (Source::Integer(Integer::I64), Number::F64) => return map(src, dst, double_of_i64),
-        (Source::Integer(Integer::U64), Number::F64) => return map(src, dst, double_of_u64),
-        (Source::Integer(Integer::I32), Number::F64) => return map(src, dst, double_of_i32),
-        (Source::Integer(Integer::U32), Number::F64) => return map(src, dst, double_of_u32),
-        _ => {}
+    let (size, room) = (from.size(), to.size());
+    let count = src.len() / size;
+    if count < AT_ONCE {
+        let (mut codes, mut out) = ([0; 8 * AT_ONCE], [MaybeUninit::uninit(); 8 * AT_ONCE]);
+        codes[..count * size].copy_from_slice(&src[..count * size]);
+        stick(from, to, &codes, &mut out);
+        dst[..count * room].copy_from_slice(&out[..count * room]);
+        return;
     }
-    let mut floats = [0; AT_ONCE];
-    for (src, dst) in src.chunks(AT_ONCE * from.size()).zip(dst.chunks_mut(AT_ONCE * to.size())) {
-        let floats = &mut floats[..src.len() / from.size()];
-        widen(from, src, floats);
-        narrow(to, floats, dst);
+    let mut at = 0;
+    while at < count {
+        // The last ones repeat elements of those before.
+        at = at.min(count - AT_ONCE);
+        stick(from, to, &src[at * size..], &mut dst[at * room..]);
+        at += AT_ONCE;
     }
 }
 
-/// Each element by `f`.
+/// Converts the first [`AT_ONCE`] elements.
 #[inline(always)]
-fn map<const M: usize, const N: usize>(
+fn stick(from: Source, to: Number, src: &[u8], dst: &mut [MaybeUninit<u8>]) {
+    match (from, to) {
+        // What binary32 would lose.
+        (Source::Number(Number::F64), Number::F32) => each(src, dst, nearest),
+        (Source::Integer(Integer::I64), Number::F64) => each(src, dst, double_of_i64),
+        (Source::Integer(Integer::U64), Number::F64) => each(src, dst, double_of_u64),
+        (Source::Integer(Integer::I32), Number::F64) => each(src, dst, double_of_i32),
+        (Source::Integer(Integer::U32), Number::F64) => each(src, dst, double_of_u32),
+        _ => {
+            let mut floats = [0; 4 * AT_ONCE];
+            let to_floats = to == Number::F32;
+            let of_floats = matches!(from, Source::Number(Number::F32)) && !to_floats;
+            if !of_floats {
+                widen(from, src, if to_floats { &mut *dst } else { as_written(&mut floats) });
+            }
+            if !to_floats {
+                narrow(to, if of_floats { src } else { &floats }, dst);
+            }
+        }
+    }
+}
+
+/// Each of the first [`AT_ONCE`] elements by `f`, by way of registers.
+#[inline(always)]
+fn each<const M: usize, const N: usize>(
     src: &[u8],
     dst: &mut [MaybeUninit<u8>],
     f: impl Fn([u8; M]) -> [u8; N],
 ) {
-    for (to, from) in dst.as_chunks_mut().0.iter_mut().zip(src.as_chunks().0) {
-        *to = f(*from).map(MaybeUninit::new);
+    let [codes]: [[_; AT_ONCE]; 1] = load_rows(src, 0, 0);
+    let mut out = [[0; N]; AT_ONCE];
+    for (out, code) in out.iter_mut().zip(codes) {
+        *out = f(code);
     }
+    store_rows(&[out], dst, 0, 0);
 }
 
 /// The nearest floats of whole numbers, as functions that are compiled for the level of their caller.
@@ -105,57 +135,63 @@ fn float_of_truth([x]: [u8; 1]) -> u32 {
 }
 
 #[inline(always)]
-fn widen(from: Source, src: &[u8], floats: &mut [u32]) {
+fn widen(from: Source, src: &[u8], floats: &mut [MaybeUninit<u8>]) {
     #[inline(always)]
-    fn each<const N: usize>(src: &[u8], floats: &mut [u32], f: impl Fn([u8; N]) -> u32) {
-        for (float, x) in floats.iter_mut().zip(src.as_chunks().0) {
-            *float = f(*x);
-        }
+    fn lanes<const N: usize>(src: &[u8], floats: &mut [MaybeUninit<u8>], widen: impl Fn([u8; N]) -> u32) {
+        each(
+            src,
+            floats,
+            #[inline(always)]
+            |code| widen(code).to_le_bytes(),
+        );
     }
     match from {
         Source::Number(number) => match number {
-            Number::F64 => each(src, floats, odd),
-            Number::F32 => each(src, floats, F32::widen),
-            Number::F16 => each(src, floats, F16::widen),
-            Number::Bf16 => each(src, floats, Bf16::widen),
-            Number::E4M3 => each(src, floats, E4M3::widen),
-            Number::E5M2 => each(src, floats, E5M2::widen),
-            Number::TtE4M3 => each(src, floats, TtE4M3::widen),
-            Number::Sen169 => each(src, floats, Sen169::widen),
-            Number::Sen169Deeptools => each(src, floats, SenDeeptools::widen),
+            Number::F64 => lanes(src, floats, odd),
+            Number::F32 => lanes(src, floats, F32::widen),
+            Number::F16 => lanes(src, floats, F16::widen),
+            Number::Bf16 => lanes(src, floats, Bf16::widen),
+            Number::E4M3 => lanes(src, floats, E4M3::widen),
+            Number::E5M2 => lanes(src, floats, E5M2::widen),
+            Number::TtE4M3 => lanes(src, floats, TtE4M3::widen),
+            Number::Sen169 => lanes(src, floats, Sen169::widen),
+            Number::Sen169Deeptools => lanes(src, floats, SenDeeptools::widen),
         },
         Source::Integer(integer) => match integer {
-            Integer::I64 => each(src, floats, float_of_i64),
-            Integer::I32 => each(src, floats, float_of_i32),
-            Integer::I16 => each(src, floats, float_of_i16),
-            Integer::I8 => each(src, floats, float_of_i8),
-            Integer::U64 => each(src, floats, float_of_u64),
-            Integer::U32 => each(src, floats, float_of_u32),
-            Integer::U16 => each(src, floats, float_of_u16),
-            Integer::U8 => each(src, floats, float_of_u8),
+            Integer::I64 => lanes(src, floats, float_of_i64),
+            Integer::I32 => lanes(src, floats, float_of_i32),
+            Integer::I16 => lanes(src, floats, float_of_i16),
+            Integer::I8 => lanes(src, floats, float_of_i8),
+            Integer::U64 => lanes(src, floats, float_of_u64),
+            Integer::U32 => lanes(src, floats, float_of_u32),
+            Integer::U16 => lanes(src, floats, float_of_u16),
+            Integer::U8 => lanes(src, floats, float_of_u8),
         },
-        Source::Truth => each(src, floats, float_of_truth),
+        Source::Truth => lanes(src, floats, float_of_truth),
     }
 }
 
 #[inline(always)]
-fn narrow(to: Number, floats: &[u32], dst: &mut [MaybeUninit<u8>]) {
+fn narrow(to: Number, floats: &[u8], dst: &mut [MaybeUninit<u8>]) {
     #[inline(always)]
-    fn each<const N: usize>(floats: &[u32], dst: &mut [MaybeUninit<u8>], f: impl Fn(u32) -> [u8; N]) {
-        for (to, float) in dst.as_chunks_mut().0.iter_mut().zip(floats) {
-            *to = f(*float).map(MaybeUninit::new);
-        }
+    fn lanes<const N: usize>(floats: &[u8], dst: &mut [MaybeUninit<u8>], narrow: impl Fn(u32) -> [u8; N]) {
+        each(
+            floats,
+            dst,
+            #[inline(always)]
+            |float| narrow(u32::from_le_bytes(float)),
+        );
     }
     match to {
-        Number::F64 => each(floats, dst, exact),
-        Number::F32 => each(floats, dst, F32::narrow),
-        Number::F16 => each(floats, dst, F16::narrow),
-        Number::Bf16 => each(floats, dst, Bf16::narrow),
-        Number::E4M3 => each(floats, dst, E4M3::narrow),
-        Number::E5M2 => each(floats, dst, E5M2::narrow),
-        Number::TtE4M3 => each(floats, dst, TtE4M3::narrow),
-        Number::Sen169 => each(floats, dst, Sen169::narrow),
-        Number::Sen169Deeptools => each(floats, dst, SenDeeptools::narrow),
+        Number::F64 => lanes(floats, dst, exact),
+        Number::F32 => lanes(floats, dst, F32::narrow),
+        Number::F16 => lanes(floats, dst, F16::narrow),
+        Number::Bf16 => lanes(floats, dst, Bf16::narrow),
+        Number::E4M3 => lanes(floats, dst, E4M3::narrow),
+        Number::E5M2 => lanes(floats, dst, E5M2::narrow),
+        Number::TtE4M3 => lanes(floats, dst, TtE4M3::narrow),
+        Number::Sen169 => lanes(floats, dst, Sen169::narrow),
+        Number::Sen169Deeptools => lanes(floats, dst, SenDeeptools::narrow),
     }
 }
 
