@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::{check, check_bytes, ramp};
-use families::{Choices, FAMILIES, dense};
+use families::{Case, Choices, FAMILIES, dense, skewed};
 use proptest::prelude::*;
 use tilewright::family::Descriptor;
 use tilewright::family::host::strided::Memref;
@@ -46,7 +46,10 @@ fn draw(c: &mut Choices, family: usize) -> Option<(Tensor, Layout)> {
 }
 
 fn lay(c: &mut Choices, family: usize, tensor: &Tensor) -> Option<Layout> {
-    let case = (FAMILIES[family].1)(c, tensor)?;
+    laid((FAMILIES[family].1)(c, tensor)?, tensor)
+}
+
+fn laid(case: Case, tensor: &Tensor) -> Option<Layout> {
     let text = case.descriptor.to_string();
     assert_eq!(text.parse::<Descriptor>().as_ref(), Ok(&case.descriptor), "{text}");
     // Seen only where a test fails; the last one is the one that does.
@@ -226,6 +229,22 @@ families! {
 
 proptest! {
     #![proptest_config(cases(200))]
+
+    /// From one layout that steps in units and bytes at once to another, and there and back.
+    #[test]
+    fn skewed_layouts_go_anywhere(numbers in numbers(), other in numbers(), dtype in 0..DTYPES.len(), n in 1_u64..40) {
+        let c = &mut Choices::new(&numbers);
+        let tensor = Tensor { dtype: DTYPES[dtype], shape: c.shape(n) };
+        let draw = |c: &mut Choices| skewed(c, &tensor).and_then(|case| laid(case, &tensor));
+        let (from, to) = (draw(c), draw(&mut Choices::new(&other)));
+        if let (Some(from), Some(to)) = (&from, &to) {
+            let source = ramp(dense(&tensor).total_bytes() as usize);
+            check_bytes(from, to, &reference(&dense(&tensor), from, &Options::default(), &source).unwrap());
+        }
+        for layout in [from, to].into_iter().flatten() {
+            round_trip(&tensor, &layout);
+        }
+    }
 
     /// From any layout to any other of the same elements.
     #[test]

@@ -242,13 +242,38 @@ pub(crate) fn metal(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
     } else {
         results
     };
+    sharded(c, tensor, results, &extents)
+}
+
+/// Any dimensions to any results with any strides, and some to two results: most of these collide; others go from element to
+/// element in steps of units and bytes that no layout of the other families has.
+#[allow(dead_code)]
+pub(crate) fn skewed(c: &mut Choices, tensor: &Tensor) -> Option<Case> {
+    let count = 1 + c.of(&[1, 0, 2]);
+    let mut results: Vec<Vec<(usize, i64)>> = vec![vec![]; count];
+    for d in 0..tensor.shape.len() {
+        let first = c.below(count);
+        results[first].push((d, c.up_to(9) as i64));
+        let second = c.below(2 * count);
+        if second < count && second != first {
+            results[second].push((d, c.up_to(9) as i64));
+        }
+    }
+    let last = |&(d, stride): &(usize, i64)| (tensor.shape[d].max(1) - 1) * stride as u64;
+    let extents: Vec<u64> = results.iter().map(|terms| terms.iter().map(last).sum::<u64>() + 1).collect();
+    let results = results.into_iter().map(sum).collect();
+    sharded(c, tensor, results, &extents)
+}
+
+/// Results of a map, each with so many indices, on a grid.
+fn sharded(c: &mut Choices, tensor: &Tensor, results: Vec<AffineExpr>, extents: &[u64]) -> Option<Case> {
     let grid: Vec<u64> = extents.iter().map(|_| c.up_to(4)).collect();
     let element = element(c, tensor.dtype, grid.len());
     let mut shard: Vec<u64> = extents.iter().zip(&grid).map(|(n, g)| n.div_ceil(*g)).collect();
     if let (Element::Tile { shape, .. }, [.., rows, cols]) = (element, shard.as_mut_slice()) {
         (*rows, *cols) = (rows.div_ceil(shape.height()), cols.div_ceil(shape.width()));
     }
-    let map = AffineMap::new(shape.len(), results)?;
+    let map = AffineMap::new(tensor.shape.len(), results)?;
     let (fill, memory) = (fill(c, tensor.dtype), c.of(&[MemorySpace::L1, MemorySpace::Dram]));
     let tensor = c.yes().then(|| tensor.clone());
     let device = device(c, &grid);
