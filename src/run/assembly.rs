@@ -26,9 +26,8 @@ pub(super) struct Assembly<'p, const N: usize> {
     plan: &'p Plan,
     nest: &'p ScheduledNest,
     calls: Calls<'p, N>,
-    /// How many iterations of each loop a block has, and how many of the segment's are left behind it.
+    /// How many iterations of each loop a block has.
     size: [u64; N],
-    left: u64,
     /// The segments of one unit of the destination.
     segments: [Segment; MAX_SEGMENTS],
     count: usize,
@@ -79,12 +78,7 @@ impl<'p, const N: usize> Assembly<'p, N> {
         }
         let (calls, overlap) =
             (Calls::new(plan, nest, taken, false), overlap as usize * plan.dst.block_bytes);
-        Assembly { plan, nest, calls, size, left, segments, count, units, overlap, in_source }
-    }
-
-    /// Whether it is for blocks of this size, with so many iterations behind them.
-    pub(super) fn suits(&self, size: &[u64; N], left: u64) -> bool {
-        (&self.size, self.left) == (size, left)
+        Assembly { plan, nest, calls, size, segments, count, units, overlap, in_source }
     }
 
     /// Puts the block that begins at `at` to byte `to` of a destination, in which units lie as `places` says; `first`: no other
@@ -177,6 +171,5 @@ mod tests {
         let assembly = Assembly::new(&plan, nest, size, 256);
         let expect = (0..32).map(|k| Segment { from: 512 * k, to: 1024 * k as isize, len: 512 });
         assert!(assembly.segments[..assembly.count].iter().copied().eq(expect));
-        assert!(assembly.suits(&size, 256) && !assembly.suits(&size, 0));
     }
 }

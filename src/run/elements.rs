@@ -110,10 +110,6 @@ impl<'p, const N: usize> Calls<'p, N> {
         }
     }
 
-    pub(super) fn size(&self) -> &[u64; N] {
-        &self.size
-    }
-
     /// Puts the block that begins at `at` to byte `to` of a destination.
     pub(super) fn run(
         &self,

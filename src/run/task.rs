@@ -7,7 +7,7 @@ use super::clip::{Chunk, View, advance, clip, linear, place};
 use super::compact::Compact;
 use super::elements::{Calls, Scratch};
 use super::share::{Dealt, Places};
-use crate::plan::ir::{LINE, Leaf, Loop, MAX_LOOPS, Schedule, ScheduledNest};
+use crate::plan::ir::{AddressPair, Gather, LINE, Leaf, Loop, MAX_LOOPS, Schedule, ScheduledNest};
 use crate::plan::{Op, OutOfRange, Plan};
 
 /// Loops of everyday nests. What is kept for each loop has so many places where they suffice: to clear [`MAX_LOOPS`] of each
@@ -131,80 +131,87 @@ impl<'a, 'd> Task<'a, 'd> {
 
     /// Runs all iterations of a view, block by block.
     fn rectangle<const N: usize>(&mut self, nest: &ScheduledNest, view: &View<N>) {
-        let (plan, schedule, count) = (self.plan, &nest.schedule, nest.loops.len());
-        let between_lines = self.is_between_lines(nest);
-        let mut blocks = [1; N];
-        blocks[..count].copy_from_slice(&schedule.blocks);
+        match &nest.leaf {
+            Leaf::Element if nest.schedule.assembled => self.assembled(nest, view),
+            Leaf::Element => self.elements(nest, view),
+            Leaf::Fill => self.fills(nest, view),
+            Leaf::Pack(parts) => self.packs(nest, parts, view),
+        }
+    }
+
+    // Each kind of leaf has a function and so a frame of its own: that of one for all of them takes as long to enter as a small
+    // tensor to move.
+
+    #[inline(never)]
+    fn elements<const N: usize>(&mut self, nest: &ScheduledNest, view: &View<N>) {
+        let (plan, between_lines) = (self.plan, self.is_between_lines(nest));
+        let mut blocks = Blocks::new(nest, view, self.source_begin);
         if between_lines {
             let most = plan.tuning.between_run as u64;
             let run = |step: i64| (most / step.unsigned_abs().max(1)).max(1);
-            let shorter =
-                |(block, l): (&mut u64, &Loop)| *block = (*block).min(run(l.step[1]).max(run(l.step[4])));
-            blocks.iter_mut().zip(&nest.loops).for_each(shorter);
+            blocks.shorten(|l| run(l.step[1]).max(run(l.step[4])));
         }
-        let mut done = [0_u64; N];
-        let mut size = [1_u64; N];
-        let mut at = view.at;
-        // Bytes of an address are counted from where its unit begins, so this moves all of them.
-        at[1] -= self.source_begin;
-        let mut calls: Option<Calls<'_, N>> = None;
-        let mut assembly: Option<Assembly<'_, N>> = None;
+        let mut more = true;
+        while more {
+            let size = blocks.size;
+            let calls = Calls::new(plan, nest, size, between_lines);
+            while more && blocks.size == size {
+                let to = self.places.turn(self.out, place(plan, blocks.at));
+                calls.run(self.source, (&mut self.scratch, &mut self.compact), blocks.at, self.out, to);
+                more = blocks.advance();
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn assembled<const N: usize>(&mut self, nest: &ScheduledNest, view: &View<N>) {
+        let plan = self.plan;
+        let mut blocks = Blocks::new(nest, view, self.source_begin);
+        let mut more = true;
+        while more {
+            let (size, left) = (blocks.size, blocks.left());
+            let assembly = Assembly::new(plan, nest, size, left);
+            while more && (blocks.size, blocks.left()) == (size, left) {
+                let to = self.places.turn(self.out, place(plan, blocks.at));
+                let block = self.block.get_or_insert_with(Block::zero);
+                assembly.run(
+                    self.source,
+                    (&mut self.scratch, &mut self.compact),
+                    block,
+                    blocks.at,
+                    blocks.is_first(),
+                    (self.out, self.places),
+                    to,
+                );
+                more = blocks.advance();
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn fills<const N: usize>(&mut self, nest: &ScheduledNest, view: &View<N>) {
+        let plan = self.plan;
+        let mut blocks = Blocks::new(nest, view, self.source_begin);
+        let step = nest.schedule.rows.map_or(0, |r| linear(plan, nest.loops[r].step) as isize);
         loop {
-            for i in 0..count {
-                size[i] = blocks[i].min(view.n[i] - done[i]);
+            let size = &blocks.size;
+            let len = nest.schedule.cols.map_or(1, |c| size[c] as usize) * plan.dst.block_bytes;
+            let rows = nest.schedule.rows.map_or(1, |r| size[r] as usize);
+            let to = self.places.turn(self.out, place(plan, blocks.at));
+            plan.kernels.fill(&plan.fill, self.out.bytes(), to, rows, step, len);
+            if !blocks.advance() {
+                return;
             }
-            let to = self.places.turn(self.out, place(plan, at));
-            match &nest.leaf {
-                Leaf::Element if schedule.assembled => {
-                    let (first, left) = match schedule.overlap {
-                        0 => (true, 0),
-                        _ => {
-                            let (i, overlap) = (schedule.segment, schedule.overlap);
-                            (done[i] == 0, (view.n[i] - done[i] - size[i]).min(overlap))
-                        }
-                    };
-                    let assembly = match &mut assembly {
-                        Some(assembly) if assembly.suits(&size, left) => assembly,
-                        other => other.insert(Assembly::new(plan, nest, size, left)),
-                    };
-                    let block = self.block.get_or_insert_with(Block::zero);
-                    assembly.run(
-                        self.source,
-                        (&mut self.scratch, &mut self.compact),
-                        block,
-                        at,
-                        first,
-                        (self.out, self.places),
-                        to,
-                    );
-                }
-                Leaf::Element => {
-                    let calls = match &mut calls {
-                        Some(calls) if calls.size() == &size => calls,
-                        other => other.insert(Calls::new(plan, nest, size, between_lines)),
-                    };
-                    calls.run(self.source, (&mut self.scratch, &mut self.compact), at, self.out, to);
-                }
-                Leaf::Fill => self.fill(nest, &size, to),
-                Leaf::Pack(parts) => {
-                    let first = std::array::from_fn(|i| view.first[i] + done[i]);
-                    self.pack(nest, parts, &first, &size, to);
-                }
-            }
-            let more = schedule.order.iter().rev().any(|&i| {
-                if view.n[i] <= blocks[i] {
-                    return false;
-                }
-                done[i] += blocks[i];
-                if done[i] < view.n[i] {
-                    at = advance(at, nest.loops[i].step, blocks[i] as i64);
-                    return true;
-                }
-                at = advance(at, nest.loops[i].step, blocks[i] as i64 - done[i] as i64);
-                done[i] = 0;
-                false
-            });
-            if !more {
+        }
+    }
+
+    #[inline(never)]
+    fn packs<const N: usize>(&mut self, nest: &ScheduledNest, parts: &[Gather], view: &View<N>) {
+        let mut blocks = Blocks::new(nest, view, self.source_begin);
+        loop {
+            let to = self.places.turn(self.out, place(self.plan, blocks.at));
+            self.pack(nest, parts, &blocks.iteration(), &blocks.size, to);
+            if !blocks.advance() {
                 return;
             }
         }
@@ -219,12 +226,72 @@ impl<'a, 'd> Task<'a, 'd> {
         let at_once = self.plan.streams && copies && !assembled;
         at_once && !self.out.addr().is_multiple_of(LINE) && !within.is_sorted()
     }
+}
 
-    fn fill<const N: usize>(&mut self, nest: &ScheduledNest, size: &[u64; N], to: usize) {
-        let len = nest.schedule.cols.map_or(1, |c| size[c] as usize) * self.plan.dst.block_bytes;
-        let rows = nest.schedule.rows.map_or(1, |r| size[r] as usize);
-        let step = nest.schedule.rows.map_or(0, |r| linear(self.plan, nest.loops[r].step) as isize);
-        self.plan.kernels.fill(&self.plan.fill, self.out.bytes(), to, rows, step, len);
+/// The blocks of a view, one after another in the order of the schedule: the one that is at hand.
+struct Blocks<'v, const N: usize> {
+    nest: &'v ScheduledNest,
+    view: &'v View<N>,
+    /// The most iterations of each loop that a block has.
+    most: [u64; N],
+    /// How many iterations of each loop this one has.
+    size: [u64; N],
+    /// Where it begins: iterations of each loop, counted in the view, and the address.
+    done: [u64; N],
+    at: AddressPair,
+}
+
+impl<'v, const N: usize> Blocks<'v, N> {
+    /// `source_begin`: the byte of the source from which addresses are counted.
+    fn new(nest: &'v ScheduledNest, view: &'v View<N>, source_begin: i64) -> Blocks<'v, N> {
+        let mut blocks = Blocks { nest, view, most: [1; N], size: [1; N], done: [0; N], at: view.at };
+        // Bytes of an address are counted from where its unit begins, so this moves all of them.
+        blocks.at[1] -= source_begin;
+        for (i, &most) in nest.schedule.blocks.iter().enumerate() {
+            (blocks.most[i], blocks.size[i]) = (most, most.min(view.n[i]));
+        }
+        blocks
+    }
+
+    /// Lets each loop have no more iterations in a block than `most` of it.
+    fn shorten(&mut self, most: impl Fn(&Loop) -> u64) {
+        for (i, l) in self.nest.loops.iter().enumerate() {
+            self.most[i] = self.most[i].min(most(l));
+            self.size[i] = self.size[i].min(self.most[i]);
+        }
+    }
+
+    /// The first iteration of each loop, counted in the nest.
+    fn iteration(&self) -> [u64; N] {
+        std::array::from_fn(|i| self.view.first[i] + self.done[i])
+    }
+
+    /// Whether segments overlap to no block in front of this one.
+    fn is_first(&self) -> bool {
+        let Schedule { segment, overlap, .. } = self.nest.schedule;
+        overlap == 0 || self.done[segment] == 0
+    }
+
+    /// How many iterations behind the block its segments may overlap to.
+    fn left(&self) -> u64 {
+        let Schedule { segment: i, overlap, .. } = self.nest.schedule;
+        if overlap == 0 { 0 } else { (self.view.n[i] - self.done[i] - self.size[i]).min(overlap) }
+    }
+
+    /// Goes on to the next block, if there is one.
+    fn advance(&mut self) -> bool {
+        self.nest.schedule.order.iter().rev().any(|&i| {
+            let (n, most, step) = (self.view.n[i], self.most[i], self.nest.loops[i].step);
+            if n <= most {
+                return false;
+            }
+            let done = self.done[i] + most;
+            let more = done < n;
+            self.at = advance(self.at, step, if more { most as i64 } else { most as i64 - done as i64 });
+            self.done[i] = if more { done } else { 0 };
+            self.size[i] = most.min(n - self.done[i]);
+            more
+        })
     }
 }
 

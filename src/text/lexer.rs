@@ -1,6 +1,7 @@
 //! A cursor over a text: blanks, words, numbers, lists and `key=value` arguments, with errors that know their place.
 
 use std::collections::HashSet;
+use std::fmt::{self, Display};
 use std::ops::Range;
 
 use super::suggest;
@@ -80,7 +81,7 @@ impl<'a> Cursor<'a> {
     pub(super) fn quoted(&mut self, expected: &str) -> Result<&'a str> {
         let start = self.start();
         if !self.eat("\"") {
-            return Err(self.expected(&format!("{expected} between two `\"`")));
+            return Err(self.expected(format_args!("{expected} between two `\"`")));
         }
         let rest = self.rest();
         let Some(len) = rest.find(['"', '\\', '\n']).filter(|&len| rest[len..].starts_with('"')) else {
@@ -118,16 +119,17 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads `punctuation`; `place` ends the message, as in "expected `,` after the grid".
-    pub(super) fn expect(&mut self, punctuation: &str, place: &str) -> Result<()> {
+    pub(super) fn expect(&mut self, punctuation: &str, place: impl Display) -> Result<()> {
         if self.eat(punctuation) {
             return Ok(());
         }
+        let place = place.to_string();
         // Where a comma stands that may not, it is not what is missing.
         let place = match self.peek() {
-            Some(',') => place.strip_prefix("or `,` ").unwrap_or(place),
-            _ => place,
+            Some(',') => place.strip_prefix("or `,` ").unwrap_or(&place),
+            _ => &place,
         };
-        Err(self.expected(&format!("`{punctuation}` {place}")))
+        Err(self.expected(format_args!("`{punctuation}` {place}")))
     }
 
     /// The run of letters, digits and underscores that comes next; empty if there is none.
@@ -154,7 +156,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads a word and gives its place.
-    pub(super) fn word(&mut self, expected: &str) -> Result<(&'a str, Range<usize>)> {
+    pub(super) fn word(&mut self, expected: impl Display) -> Result<(&'a str, Range<usize>)> {
         let word = self.peek_word();
         if word.is_empty() {
             return Err(self.expected(expected));
@@ -165,7 +167,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads digits as a number with a sign given by the caller.
-    pub(super) fn literal(&mut self, negative: bool, expected: &str) -> Result<i64> {
+    pub(super) fn literal(&mut self, negative: bool, expected: impl Display) -> Result<i64> {
         let start = self.start();
         let rest = self.rest();
         let digits = &rest[..rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len())];
@@ -180,24 +182,25 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads a number of 0 or more.
-    pub(super) fn number(&mut self, expected: &str) -> Result<u64> {
+    pub(super) fn number(&mut self, expected: impl Display) -> Result<u64> {
         self.literal(false, expected).map(i64::unsigned_abs)
     }
 
     /// Reads a number with or without a minus.
-    pub(super) fn integer(&mut self, expected: &str) -> Result<i64> {
+    pub(super) fn integer(&mut self, expected: impl Display) -> Result<i64> {
         let negative = self.eat("-");
         self.literal(negative, expected)
     }
 
     /// Reads a shape without an element type: `2x3x4`.
     pub(super) fn sizes(&mut self, what: &str) -> Result<Vec<u64>> {
-        let expected = format!("a size of the {what}");
-        let mut sizes = vec![self.number(&expected)?];
-        while self.eat("x") {
-            sizes.push(self.number(&expected)?);
+        let mut sizes = Vec::new();
+        loop {
+            sizes.push(self.number(format_args!("a size of the {what}"))?);
+            if !self.eat("x") {
+                return Ok(sizes);
+            }
         }
-        Ok(sizes)
     }
 
     /// Reads the sizes before an element type, `2x3x` of `2x3xf32`.
@@ -205,10 +208,10 @@ impl<'a> Cursor<'a> {
         let mut sizes = Vec::new();
         while self.at_digit() {
             sizes.push(self.number("a size")?);
-            self.expect("x", &format!("after a size of the {what}"))?;
+            self.expect("x", format_args!("after a size of the {what}"))?;
         }
         if self.peek() == Some('?') {
-            return Err(self.expected(&format!("a size of the {what} that is known")));
+            return Err(self.expected(format_args!("a size of the {what} that is known")));
         }
         Ok(sizes)
     }
@@ -222,14 +225,14 @@ impl<'a> Cursor<'a> {
         let close = match self.peek() {
             Some('(') => ")",
             Some('[') => "]",
-            _ => return Err(self.expected(&format!("`(` or `[` before {what}"))),
+            _ => return Err(self.expected(format_args!("`(` or `[` before {what}"))),
         };
         self.at += 1;
         let mut items = Vec::new();
         while !self.eat(close) {
             items.push(item(self)?);
             if !self.eat(",") {
-                self.expect(close, &format!("or `,` after an entry of {what}"))?;
+                self.expect(close, format_args!("or `,` after an entry of {what}"))?;
                 break;
             }
         }
@@ -257,12 +260,14 @@ impl<'a> Cursor<'a> {
 
     /// Reads one of the names.
     pub(super) fn choose<T: Copy>(&mut self, what: &str, names: &[(&str, T)]) -> Result<T> {
-        let all: Vec<&str> = names.iter().map(|n| n.0).collect();
-        let (word, span) = self.word(&format!("{what} ({})", either(&all)))?;
-        match names.iter().find(|n| n.0 == word) {
-            Some(found) => Ok(found.1),
-            None => Err(self.unknown(what, word, span, &all)),
+        let word = self.peek_word();
+        if let Some(&(_, found)) = names.iter().find(|n| n.0 == word) {
+            self.at += word.len();
+            return Ok(found);
         }
+        let all: Vec<&str> = names.iter().map(|n| n.0).collect();
+        let (word, span) = self.word(format_args!("{what} ({})", either(&all)))?;
+        Err(self.unknown(what, word, span, &all))
     }
 
     /// Reads `key=value, key=value` up to and with `close`; each key once. `read` reads the value of a key.
@@ -273,16 +278,16 @@ impl<'a> Cursor<'a> {
     ) -> Result<()> {
         let mut seen = HashSet::new();
         while !self.eat(close) {
-            let (key, span) = self.word(&format!("a key or `{close}`"))?;
+            let (key, span) = self.word(format_args!("a key or `{close}`"))?;
             if !seen.insert(key) {
                 return Err(self.error(span, format!("{} is given twice", quote(key))));
             }
-            self.expect("=", &format!("after {}", quote(key)))?;
+            self.expect("=", format_args!("after {}", quote(key)))?;
             let start = self.start();
             read(self, key, span)?;
             self.mark(key, start);
             if !self.eat(",") {
-                self.expect(close, &format!("or `,` after the value of {}", quote(key)))?;
+                self.expect(close, format_args!("or `,` after the value of {}", quote(key)))?;
                 break;
             }
         }
@@ -370,7 +375,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// "expected this, found that", over what comes next.
-    pub(super) fn expected(&mut self, expected: &str) -> Error {
+    pub(super) fn expected(&mut self, expected: impl Display) -> Error {
         let run = self.run();
         let found = match self.peek() {
             None => {
@@ -394,12 +399,18 @@ impl<'a> Cursor<'a> {
 }
 
 /// A word between backquotes, cut where it is long, escaped where it does not print.
-pub(super) fn quote(word: &str) -> String {
-    let mut quoted: String = word.chars().take(QUOTED).flat_map(char::escape_debug).collect();
-    if word.chars().nth(QUOTED).is_some() {
-        quoted.push('…');
+pub(super) fn quote(word: &str) -> impl Display {
+    Quoted(word)
+}
+
+struct Quoted<'a>(&'a str);
+
+impl Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("`")?;
+        self.0.chars().take(QUOTED).try_for_each(|c| write!(f, "{}", c.escape_debug()))?;
+        f.write_str(if self.0.chars().nth(QUOTED).is_some() { "…`" } else { "`" })
     }
-    format!("`{quoted}`")
 }
 
 /// `a, b or c`.

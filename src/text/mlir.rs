@@ -471,7 +471,7 @@ impl Scanner {
             self.module.uses.push(Use { text: resolved, count, line, column });
         }
         for (name, (text, line)) in &self.aliases {
-            let text = expand(&self.aliases, text).ok_or_else(|| too_deep(&quote(name)))?;
+            let text = expand(&self.aliases, text).ok_or_else(|| too_deep(&quote(name).to_string()))?;
             match self.module.definitions.get_mut(name) {
                 Some(old) if old.text != text => old.other = Some(*line),
                 Some(_) => {}

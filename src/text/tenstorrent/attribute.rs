@@ -43,7 +43,8 @@ pub(super) fn layout_name<'a>(cursor: &mut Cursor<'a>) -> Result<(&'a str, Range
 
 /// An error over a name that a file defines.
 fn alias(cursor: &Cursor<'_>, start: usize, sigil: &str, name: &str) -> Error {
-    let name = quote(&format!("{sigil}{name}"));
+    let alias = format!("{sigil}{name}");
+    let name = quote(&alias);
     cursor.error_since(
         start,
         format!("{name} is an alias, and only the file that defines it says of what: give it as `@FILE.mlir{sigil}NAME`"),
@@ -63,7 +64,7 @@ pub(in crate::text) fn dialect(cursor: &mut Cursor<'_>, sigil: &str, name: &str)
         }
     }
     cursor.rewind(start);
-    Err(cursor.expected(&format!("`{sigil}ttcore.{name}`")))
+    Err(cursor.expected(format_args!("`{sigil}ttcore.{name}`")))
 }
 
 /// Reads `#<dialect>.<name><value>` or the value alone, of which `names` is the choice. Compilers give such attributes
@@ -85,9 +86,9 @@ fn tagged<T: Copy>(cursor: &mut Cursor<'_>, tag: &str, what: &str, names: &[(&st
         let message = format!("expected `{tag}<..>`, found {}", quote(&format!("#{word}.{name}")));
         return Err(cursor.error(all, message));
     }
-    cursor.expect("<", &format!("after `{tag}`"))?;
+    cursor.expect("<", format_args!("after `{tag}`"))?;
     let value = cursor.choose(what, names)?;
-    cursor.expect(">", &format!("after {what}"))?;
+    cursor.expect(">", format_args!("after {what}"))?;
     Ok(value)
 }
 
@@ -158,9 +159,9 @@ pub(super) fn shard<T>(
     let sizes = cursor.leading_sizes("memref")?;
     let element = element(cursor)?;
     cursor.mark("memref", start);
-    cursor.expect(",", &format!("and {what} after the element type of the memref"))?;
+    cursor.expect(",", format_args!("and {what} after the element type of the memref"))?;
     let place = place(cursor)?;
-    cursor.expect(">", &format!("after {}", what.replacen("a ", "the ", 1)))?;
+    cursor.expect(">", format_args!("after {}", what.replacen("a ", "the ", 1)))?;
     Ok((sizes, element, place))
 }
 
@@ -245,7 +246,7 @@ pub(super) fn ttnn(cursor: &mut Cursor<'_>, name: &str) -> Result<()> {
         return Err(alias(cursor, start, "#", word));
     }
     cursor.rewind(start);
-    Err(cursor.expected(&format!("`#ttnn.{name}`")))
+    Err(cursor.expected(format_args!("`#ttnn.{name}`")))
 }
 
 /// Reads `<"mesh">`, `#ttcore.tensor_mesh<"mesh">` or `"mesh"`.

@@ -56,7 +56,7 @@ fn layout_name<'a>(cursor: &mut Cursor<'a>) -> Result<Option<&'a str>> {
 
 /// Reads the value of a layout.
 fn layout(cursor: &mut Cursor<'_>, name: &str, at: usize, buffer: &mut Buffer) -> Result<()> {
-    cursor.expect("<", &format!("after `{name}`"))?;
+    cursor.expect("<", format_args!("after `{name}`"))?;
     let is_first = buffer.arrangement == Arrangement::RowMajor && buffer.view.is_none();
     let value = cursor.start();
     match name {
@@ -88,7 +88,7 @@ fn layout(cursor: &mut Cursor<'_>, name: &str, at: usize, buffer: &mut Buffer) -
         "interleaved" => buffer.arrangement = Arrangement::Interleaved { strides: marked_strides(cursor)? },
         _ => return host(cursor, buffer),
     }
-    cursor.expect(">", &format!("after the value of `{name}`"))
+    cursor.expect(">", format_args!("after the value of `{name}`"))
 }
 
 fn marked_strides(cursor: &mut Cursor<'_>) -> Result<Vec<u64>> {
@@ -115,7 +115,7 @@ fn host(cursor: &mut Cursor<'_>, buffer: &mut Buffer) -> Result<()> {
             mesh = Some(attribute::mesh_name(cursor)?);
         } else {
             let (key, span) = cursor.word("a key of `host_layout`")?;
-            cursor.expect("=", &format!("after `{key}`"))?;
+            cursor.expect("=", format_args!("after `{key}`"))?;
             let value = cursor.start();
             match key {
                 "logical_shape" => shape = Some(optional_sizes(cursor, key)?),

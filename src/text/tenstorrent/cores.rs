@@ -92,7 +92,7 @@ fn json_range(cursor: &mut Cursor<'_>) -> Result<CoreRange> {
     cursor.expect("{", "before a rectangle of cores")?;
     let corner = |c: &mut Cursor<'_>, name: &str| {
         c.expect(&format!("\"{name}\""), "in a rectangle of cores")?;
-        c.expect(":", &format!("after `{name}`"))?;
+        c.expect(":", format_args!("after `{name}`"))?;
         core(c)
     };
     let first = corner(cursor, "start")?;

@@ -63,7 +63,7 @@ fn spec(cursor: &mut Cursor<'_>, name: &str) -> Result<Option<Shards>> {
     let close = if cursor.eat("{") {
         "}"
     } else {
-        cursor.expect("(", &format!("or `{{` before the parts of {name}"))?;
+        cursor.expect("(", format_args!("or `{{` before the parts of {name}"))?;
         ")"
     };
     let mut shards = Shards::default();

@@ -70,5 +70,5 @@ fn grid(value: &Value) -> Result<CoreRangeSet, String> {
 
 /// A value as a message shows it.
 fn short(value: &Value) -> String {
-    quote(&value.to_string())
+    quote(&value.to_string()).to_string()
 }

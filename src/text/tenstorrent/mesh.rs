@@ -39,7 +39,7 @@ fn mapper(cursor: &mut Cursor<'_>) -> Result<Mapper> {
     if !MAPPERS.contains(&name) {
         return Err(cursor.unknown("a mesh mapper", name, span, &MAPPERS));
     }
-    cursor.expect("(", &format!("after `{name}`"))?;
+    cursor.expect("(", format_args!("after `{name}`"))?;
     match name {
         "MeshMapperConfig" => return config(cursor, start),
         "TensorTopology" => return topology(cursor, start),

@@ -26,7 +26,7 @@ pub(super) fn layout(
     name: &str,
     tensor: Option<Enclosing>,
 ) -> Result<Descriptor> {
-    cursor.expect("<", &format!("after `{name}`"))?;
+    cursor.expect("<", format_args!("after `{name}`"))?;
     if cursor.peek() == Some('(') || cursor.peek_word() == "affine_map" {
         let tensor = match tensor {
             None => None,
@@ -118,7 +118,7 @@ impl Parts {
         if !Self::KNOWN[..4].contains(&word) {
             return Err(cursor.unknown("a part of the layout", word, span, &Self::KNOWN));
         }
-        cursor.expect("=", &format!("after `{word}`"))?;
+        cursor.expect("=", format_args!("after `{word}`"))?;
         let value = cursor.start();
         let twice = match word {
             "logical_shape" => self.logical_shape.replace(optional_sizes(cursor, word)?).is_some(),

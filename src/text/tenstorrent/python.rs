@@ -24,7 +24,7 @@ pub(super) fn enumerator<T: Copy>(cursor: &mut Cursor<'_>, what: &str, names: &[
         return Err(cursor.unknown(what, word, span, &all));
     };
     if let Some(quote) = quote {
-        cursor.expect(quote, &format!("after {what}"))?;
+        cursor.expect(quote, format_args!("after {what}"))?;
     }
     Ok(value)
 }
@@ -54,17 +54,17 @@ pub(super) fn wrapped<T>(
     what: &str,
     mut item: impl FnMut(&mut Cursor<'_>) -> Result<T>,
 ) -> Result<Vec<T>> {
-    cursor.expect("(", &format!("before {what}"))?;
+    cursor.expect("(", format_args!("before {what}"))?;
     if matches!(cursor.peek(), Some('[' | '(')) {
         let items = cursor.list(what, item)?;
-        cursor.expect(")", &format!("after {what}"))?;
+        cursor.expect(")", format_args!("after {what}"))?;
         return Ok(items);
     }
     let mut items = Vec::new();
     while !cursor.eat(")") {
         items.push(item(cursor)?);
         if !cursor.eat(",") {
-            cursor.expect(")", &format!("or `,` after an entry of {what}"))?;
+            cursor.expect(")", format_args!("or `,` after an entry of {what}"))?;
             break;
         }
     }
@@ -80,7 +80,7 @@ pub(super) fn fields<'a>(
     let mut seen = HashSet::new();
     while !cursor.eat(close) {
         let quoted = cursor.eat("\"");
-        let (key, span) = cursor.word(&format!("a key or `{close}`"))?;
+        let (key, span) = cursor.word(format_args!("a key or `{close}`"))?;
         if !seen.insert(key) {
             return Err(cursor.error(span, format!("{} is given twice", quote(key))));
         }
@@ -88,13 +88,13 @@ pub(super) fn fields<'a>(
             cursor.expect("\"", "after a key")?;
         }
         if !cursor.eat(":") {
-            cursor.expect("=", &format!("or `:` after {}", quote(key)))?;
+            cursor.expect("=", format_args!("or `:` after {}", quote(key)))?;
         }
         let start = cursor.start();
         read(cursor, key, span)?;
         cursor.mark(key, start);
         if !cursor.eat(",") {
-            cursor.expect(close, &format!("or `,` after the value of {}", quote(key)))?;
+            cursor.expect(close, format_args!("or `,` after the value of {}", quote(key)))?;
             break;
         }
     }

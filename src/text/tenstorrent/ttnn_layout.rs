@@ -74,7 +74,7 @@ fn option(cursor: &mut Cursor<'_>, layout: &mut TtnnLayout) -> Result<()> {
     let twice = match key {
         "core_ranges" | "ignorePhysicalLayout" | "exactGrid" => {
             cursor.eat_word(key);
-            cursor.expect("=", &format!("after `{key}`"))?;
+            cursor.expect("=", format_args!("after `{key}`"))?;
             let value = cursor.start();
             let twice = match key {
                 "core_ranges" => {

@@ -131,7 +131,7 @@ fn wrong(path: &str, value: &Value, needed: &str) -> Error {
     let given = match value {
         Value::Array(_) => "a list".into(),
         Value::Object(_) => "an object".into(),
-        Value::String(s) => quote(s),
+        Value::String(s) => quote(s).to_string(),
         other => other.to_string(),
     };
     Error::value(path, given, needed)
