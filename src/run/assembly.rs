@@ -76,8 +76,9 @@ impl<'p, const N: usize> Assembly<'p, N> {
         if overlap > 0 {
             taken[schedule.segment] += overlap;
         }
-        let (calls, overlap) =
-            (Calls::new(plan, nest, taken, false), overlap as usize * plan.dst.block_bytes);
+        let mut calls = Calls::new(plan, nest);
+        calls.prepare(&taken, false);
+        let overlap = overlap as usize * plan.dst.block_bytes;
         Assembly { plan, nest, calls, size, segments, count, units, overlap, in_source }
     }
 

@@ -32,16 +32,35 @@ pub(super) struct Calls<'p, const N: usize> {
 }
 
 impl<'p, const N: usize> Calls<'p, N> {
-    /// `as_written`: in the order of the destination, not in that of the schedule.
+    /// For blocks of no size yet.
+    pub(super) fn new(plan: &'p Plan, nest: &'p ScheduledNest) -> Calls<'p, N> {
+        let one = (1, [0; 6], 0);
+        Calls {
+            plan,
+            nest,
+            size: [0; N],
+            rows: one,
+            cols: one,
+            tiles: one,
+            outer: [OuterLoop::default(); MAX_OUTER_LOOPS],
+            taken: 0,
+            taken_loops: [0; MAX_OUTER_LOOPS],
+            outside: [0; N],
+            left: 0,
+            prefetch_distance: 0,
+            compaction: None,
+        }
+    }
+
+    /// Finds the calls for blocks of a size, unless they are known. `as_written`: in the order of the destination, not in that of
+    /// the schedule.
     ///
-    /// Inlined, so that it is made where it stays: it has half a kilobyte.
-    #[inline(always)]
-    pub(super) fn new(
-        plan: &'p Plan,
-        nest: &'p ScheduledNest,
-        size: [u64; N],
-        as_written: bool,
-    ) -> Calls<'p, N> {
+    /// In place, for they take more than a kilobyte: to move them costs as much as to copy a small tensor.
+    pub(super) fn prepare(&mut self, size: &[u64; N], as_written: bool) {
+        if self.size == *size {
+            return;
+        }
+        let Calls { plan, nest, .. } = *self;
         let (schedule, count) = (&nest.schedule, nest.loops.len());
         let natural: [usize; N] = std::array::from_fn(|i| i);
         let (within, rows) = if as_written {
@@ -52,18 +71,10 @@ impl<'p, const N: usize> Calls<'p, N> {
         } else {
             (&*schedule.within, schedule.rows)
         };
-        let steps = |i: usize| step(nest, i);
-        let compaction = schedule.compacted.then(|| Compaction::new(plan, nest, &size));
-        let near = |i: usize| match &compaction {
-            Some(compaction) => [0, compaction.near[i], 0, 0, 0, 0],
-            None => nest.loops[i].step,
-        };
-        let pick = |i: Option<usize>| i.map_or((1, [0; 6], 0), |i| (size[i], near(i), steps(i)));
-        let mut outer = [OuterLoop::default(); MAX_OUTER_LOOPS];
-        let mut taken = 0;
-        let mut taken_loops = [0; MAX_OUTER_LOOPS];
-        let mut outside = [0; N];
-        let mut left = 0;
+        (self.size, self.taken, self.left) = (*size, 0, 0);
+        if schedule.compacted {
+            self.compaction = Some(Compaction::new(plan, nest, size));
+        }
         // Loops over slots of tiles that are unpacked; of what is not packed, all that stay in a unit.
         let block = plan.src.codec.is_some();
         for &i in within.iter().rev() {
@@ -71,42 +82,37 @@ impl<'p, const N: usize> Calls<'p, N> {
             if size[i] == 1 || [rows, schedule.cols, schedule.tiles].contains(&Some(i)) {
                 continue;
             }
-            let inside = (l.step[0] == 0 || compaction.is_some()) && (!block || l.step[1] == 0);
-            if taken < MAX_OUTER_LOOPS && inside && left == 0 {
-                taken += 1;
-                let src = if block { l.step[2] * 4 } else { near(i)[1] };
-                outer[MAX_OUTER_LOOPS - taken] =
-                    OuterLoop { n: size[i] as usize, src: src as isize, dst: steps(i) as isize };
-                taken_loops[taken - 1] = i;
+            let inside = (l.step[0] == 0 || schedule.compacted) && (!block || l.step[1] == 0);
+            if self.taken < MAX_OUTER_LOOPS && inside && self.left == 0 {
+                let src = if block { l.step[2] * 4 } else { self.near(i)[1] };
+                self.taken_loops[self.taken] = i;
+                self.taken += 1;
+                self.outer[MAX_OUTER_LOOPS - self.taken] =
+                    OuterLoop { n: size[i] as usize, src: src as isize, dst: step(nest, i) as isize };
             } else {
-                outside[left] = i;
-                left += 1;
+                self.outside[self.left] = i;
+                self.left += 1;
             }
         }
-        let (rows, cols, tiles) = (pick(rows), pick(schedule.cols), pick(schedule.tiles));
+        let pick = |i: usize| (size[i], self.near(i), step(nest, i));
+        let pick = |i: Option<usize>| i.map_or((1, [0; 6], 0), pick);
+        (self.rows, self.cols, self.tiles) = (pick(rows), pick(schedule.cols), pick(schedule.tiles));
         // What is read as it lies is fetched by the processor itself; where runs that go at once lie apart, one further
         // on is fetched.
         let run = nest.loops.last().map_or(0, |run| run.n as i64 * run.step[1]);
         let next = within.iter().rev().skip(1).find(|&&i| size[i] > 1).map_or(0, |&i| nest.loops[i].step[1]);
-        let prefetch_distance = match schedule.prefetch_distance {
-            _ if compaction.is_some() => 0,
+        self.prefetch_distance = match schedule.prefetch_distance {
+            _ if schedule.compacted => 0,
             0 if next != run && !schedule.assembled => next.saturating_mul(plan.tuning.runs_fetched as i64),
             distance => distance,
         } as isize;
-        Calls {
-            plan,
-            nest,
-            size,
-            prefetch_distance,
-            rows,
-            cols,
-            tiles,
-            outer,
-            taken,
-            taken_loops,
-            outside,
-            left,
-            compaction,
+    }
+
+    /// How far a loop steps in what calls read: the source, or what was brought together of it.
+    fn near(&self, i: usize) -> AddressPair {
+        match &self.compaction {
+            Some(compaction) => [0, compaction.near[i], 0, 0, 0, 0],
+            None => self.nest.loops[i].step,
         }
     }
 

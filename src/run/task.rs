@@ -151,14 +151,13 @@ impl<'a, 'd> Task<'a, 'd> {
             let run = |step: i64| (most / step.unsigned_abs().max(1)).max(1);
             blocks.shorten(|l| run(l.step[1]).max(run(l.step[4])));
         }
-        let mut more = true;
-        while more {
-            let size = blocks.size;
-            let calls = Calls::new(plan, nest, size, between_lines);
-            while more && blocks.size == size {
-                let to = self.places.turn(self.out, place(plan, blocks.at));
-                calls.run(self.source, (&mut self.scratch, &mut self.compact), blocks.at, self.out, to);
-                more = blocks.advance();
+        let mut calls = Calls::new(plan, nest);
+        loop {
+            calls.prepare(&blocks.size, between_lines);
+            let to = self.places.turn(self.out, place(plan, blocks.at));
+            calls.run(self.source, (&mut self.scratch, &mut self.compact), blocks.at, self.out, to);
+            if !blocks.advance() {
+                return;
             }
         }
     }

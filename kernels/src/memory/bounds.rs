@@ -15,12 +15,12 @@ pub(crate) fn lies_inside(
     loops: impl IntoIterator<Item = (usize, isize)>,
 ) -> bool {
     let inside = || {
-        let (mut first, mut last) = (isize::try_from(at).ok()?, isize::try_from(at).ok()?);
-        for (iterations, stride) in loops {
+        let at = isize::try_from(at).ok()?;
+        // Folded, for the loops are a chain of a few: stepped through, that takes as long as to copy a row of them.
+        let (first, last) = loops.into_iter().try_fold((at, at), |(first, last), (iterations, stride)| {
             let distance = isize::try_from(iterations - 1).ok()?.checked_mul(stride)?;
-            first = first.checked_add(distance.min(0))?;
-            last = last.checked_add(distance.max(0))?;
-        }
+            Some((first.checked_add(distance.min(0))?, last.checked_add(distance.max(0))?))
+        })?;
         let end = usize::try_from(last).ok()?.checked_add(elem)?;
         Some(first >= 0 && end <= len)
     };
