@@ -139,8 +139,8 @@ impl<'a, 'd> Task<'a, 'd> {
         }
     }
 
-    // Each kind of leaf has a function and so a frame of its own: that of one for all of them takes as long to enter as a small
-    // tensor to move.
+    // Each kind of leaf has a function of its own that is never inlined. One function for all of them had a stack frame of 34 KiB,
+    // and to enter it took as long as to move a small tensor.
 
     #[inline(never)]
     fn elements<const N: usize>(&mut self, nest: &ScheduledNest, view: &View<N>) {
