@@ -52,14 +52,15 @@ impl<'p, const N: usize> Calls<'p, N> {
         }
     }
 
-    /// Finds the calls for blocks of a size, unless they are known. `as_written`: in the order of the destination, not in that of
-    /// the schedule.
+    /// How many iterations of each loop a block has; 0 of each at first.
+    pub(super) fn size(&self) -> &[u64; N] {
+        &self.size
+    }
+
+    /// Finds the calls for blocks of a size. `as_written`: in the order of the destination, not in that of the schedule.
     ///
     /// In place, for they take more than a kilobyte: to move them costs as much as to copy a small tensor.
     pub(super) fn prepare(&mut self, size: &[u64; N], as_written: bool) {
-        if self.size == *size {
-            return;
-        }
         let Calls { plan, nest, .. } = *self;
         let (schedule, count) = (&nest.schedule, nest.loops.len());
         let natural: [usize; N] = std::array::from_fn(|i| i);

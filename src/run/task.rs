@@ -153,7 +153,9 @@ impl<'a, 'd> Task<'a, 'd> {
         }
         let mut calls = Calls::new(plan, nest);
         loop {
-            calls.prepare(&blocks.size, between_lines);
+            if *calls.size() != blocks.size {
+                calls.prepare(&blocks.size, between_lines);
+            }
             let to = self.places.turn(self.out, place(plan, blocks.at));
             calls.run(self.source, (&mut self.scratch, &mut self.compact), blocks.at, self.out, to);
             if !blocks.advance() {
@@ -278,6 +280,7 @@ impl<'v, const N: usize> Blocks<'v, N> {
     }
 
     /// Goes on to the next block, if there is one.
+    #[inline(always)]
     fn advance(&mut self) -> bool {
         self.nest.schedule.order.iter().rev().any(|&i| {
             let (n, most, step) = (self.view.n[i], self.most[i], self.nest.loops[i].step);
