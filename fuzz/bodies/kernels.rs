@@ -9,8 +9,8 @@ use std::mem::MaybeUninit;
 
 use choices::Choices;
 use kernels::{
-    BlockCodec, BlockFormat, BlockOptions, Decoding, Isa, Kernels, Number, PackArgs, Rounding, TileShape,
-    UnpackArgs, Window,
+    BlockCodec, BlockFormat, BlockOptions, Decoding, Destination, Isa, Kernels, Number, PackArgs, Rounding,
+    TileShape, UnpackArgs, Window,
 };
 
 /// Bytes of an input that choose; the others are data.
@@ -103,7 +103,9 @@ fn pack(c: &mut Choices, data: &[u8]) -> Option<()> {
         prefetch_tiles: 3,
     };
     let src = cycled(data, len * tiles);
-    compare(tiles * dst_tile + 5, &|kernels, dst| kernels.pack(&codec, from, &src, &args, dst, 5));
+    compare(tiles * dst_tile + 5, &|kernels, dst| {
+        kernels.pack(&codec, from, &src, &args, &mut Destination::cached(dst), 5)
+    });
     Some(())
 }
 
@@ -129,7 +131,9 @@ fn unpack(c: &mut Choices, data: &[u8]) -> Option<()> {
         dst_col,
     };
     let src = cycled(data, tiles * src_tile);
-    compare(tiles * len, &|kernels, dst| kernels.unpack(&codec, to, &src, &args, dst));
+    compare(tiles * len, &|kernels, dst| {
+        kernels.unpack(&codec, to, &src, &args, &mut Destination::cached(dst))
+    });
     Some(())
 }
 

@@ -10,7 +10,8 @@ use std::mem::MaybeUninit;
 use std::time::Instant;
 
 use tilewright_kernels::{
-    BlockCodec, BlockFormat, BlockOptions, Isa, Kernels, Number, PackArgs, TileShape, UnpackArgs, Window,
+    BlockCodec, BlockFormat, BlockOptions, Destination, Isa, Kernels, Number, PackArgs, TileShape,
+    UnpackArgs, Window,
 };
 
 /// Columns of the matrix.
@@ -100,7 +101,14 @@ fn main() {
                         dst_tile: codec.tile_bytes(),
                     };
                     let at = to_at + row * COLS / 32 * codec.tile_bytes();
-                    kernels.pack(&codec, from, black_box(src), &args, black_box(&mut dst), at);
+                    kernels.pack(
+                        &codec,
+                        from,
+                        black_box(src),
+                        &args,
+                        &mut Destination::cached(black_box(&mut dst)),
+                        at,
+                    );
                 }
             };
             line(&format!("pack {} to {format}", from.name()), rows * COLS * size, &mut |kernels| {
@@ -151,7 +159,8 @@ fn main() {
                         dst_row: (COLS * size) as isize,
                         dst_col: size as isize,
                     };
-                    kernels.unpack(&codec, to, black_box(&packed), &args, black_box(&mut dst));
+                    let dst = &mut Destination::cached(black_box(&mut dst));
+                    kernels.unpack(&codec, to, black_box(&packed), &args, dst);
                 }
             });
         }

@@ -2,8 +2,8 @@
 
 use std::mem::MaybeUninit;
 use tilewright_kernels::{
-    BlockCodec, BlockFormat, BlockOptions, Decoding, Isa, Kernels, Number, PackArgs, Rounding, TileShape,
-    UnpackArgs,
+    BlockCodec, BlockFormat, BlockOptions, Decoding, Destination, Isa, Kernels, Number, PackArgs, Rounding,
+    TileShape, UnpackArgs,
 };
 
 fn codec(format: BlockFormat, options: BlockOptions) -> BlockCodec {
@@ -32,7 +32,7 @@ fn pack(kernels: &Kernels, codec: &BlockCodec, from: Number, src: &[u8]) -> Vec<
         dst_tile: codec.tile_bytes(),
     };
     let mut dst = vec![MaybeUninit::new(0xEE); args.tiles * args.dst_tile];
-    kernels.pack(codec, from, src, &args, &mut dst, 0);
+    kernels.pack(codec, from, src, &args, &mut Destination::cached(&mut dst), 0);
     let dst = assume_written(dst);
     let tiles = dst.chunks_exact(args.dst_tile);
     tiles.map(|tile| (tile[0], codes(codec.format(), &tile[codec.header_bytes()..]))).collect()
@@ -261,7 +261,7 @@ fn unpack(kernels: &Kernels, codec: &BlockCodec, src: &[u8]) -> Vec<u32> {
         dst_col: 4,
     };
     let mut dst = vec![MaybeUninit::new(0xEE); tiles * group * 4];
-    kernels.unpack(codec, Number::F32, src, &args, &mut dst);
+    kernels.unpack(codec, Number::F32, src, &args, &mut Destination::cached(&mut dst));
     assume_written(dst).as_chunks().0.iter().map(|code| u32::from_le_bytes(*code)).collect()
 }
 
@@ -481,7 +481,7 @@ fn compact_blocks_are_a_scale_and_a_string_of_bits() {
                     dst_tile: 0,
                 };
                 let mut got = vec![MaybeUninit::new(0xEE); codec.tile_bytes()];
-                kernels.pack(&codec, Number::F32, &src, &args, &mut got, 0);
+                kernels.pack(&codec, Number::F32, &src, &args, &mut Destination::cached(&mut got), 0);
                 let got = assume_written(got);
                 assert_eq!(got, want, "{format} of {values:?}");
                 let back: Vec<u32> = unpack(kernels, &codec, &got);
@@ -533,11 +533,12 @@ fn faces_are_packed_as_rows_are() {
             };
             for kernels in tables() {
                 let mut got = vec![MaybeUninit::new(0xEE); codec.tile_bytes()];
-                kernels.pack(&codec, Number::F32, &src, &args, &mut got, 0);
+                kernels.pack(&codec, Number::F32, &src, &args, &mut Destination::cached(&mut got), 0);
                 assert_eq!(assume_written(got), want, "{format} {shape} {transposed}");
                 let part = PackArgs { cols: cols - 1, ..args };
                 let mut out = vec![MaybeUninit::new(0); codec.tile_bytes()];
-                let refused = || kernels.pack(&codec, Number::F32, &src, &part, &mut out, 0);
+                let refused =
+                    || kernels.pack(&codec, Number::F32, &src, &part, &mut Destination::cached(&mut out), 0);
                 assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(refused)).is_err());
             }
         }

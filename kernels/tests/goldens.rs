@@ -4,7 +4,8 @@ use serde_json::Value;
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 use tilewright_kernels::{
-    BlockCodec, BlockFormat, BlockOptions, Decoding, Isa, Kernels, Number, PackArgs, Rounding, TileShape,
+    BlockCodec, BlockFormat, BlockOptions, Decoding, Destination, Isa, Kernels, Number, PackArgs, Rounding,
+    TileShape,
 };
 
 fn folder(family: &str) -> PathBuf {
@@ -221,7 +222,7 @@ fn block_floats_pack_as_the_device_does() {
                     dst_tile: codec.tile_bytes(),
                 };
                 let mut dst = vec![MaybeUninit::new(0xEE); 2 * codec.tile_bytes()];
-                kernels.pack(&codec, from, &data, &args, &mut dst, 0);
+                kernels.pack(&codec, from, &data, &args, &mut Destination::cached(&mut dst), 0);
                 // SAFETY: all bytes were initialised before.
                 got.extend(dst.into_iter().map(|byte| unsafe { byte.assume_init() }));
             }

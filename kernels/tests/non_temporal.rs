@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::yield_now;
 
-use tilewright_kernels::{Destination, Isa, Kernels, OuterLoop, Segment, Window};
+use tilewright_kernels::{Destination, Hints, Isa, Kernels, OuterLoop, Segment, Window};
 
 fn tables() -> impl Iterator<Item = &'static Kernels> {
     Isa::available().filter_map(Kernels::for_isa)
@@ -132,7 +132,8 @@ fn copied_windows_are_seen_by_the_thread_that_is_handed_them() {
         let rows = src.len() / 256;
         let w = Window { rows, cols: 1, src_row: 128, src_col: 0, dst_row: 128, dst_col: 0 };
         let halves = [OuterLoop { n: 2, src: (rows * 128) as isize, dst: (rows * 128) as isize }];
-        kernels.non_temporal(dst, |dst| kernels.copy_loops(128, src, 0, dst, 0, &w, &halves, 0));
+        kernels
+            .non_temporal(dst, |dst| kernels.copy_loops(128, src, 0, dst, 0, &w, &halves, Hints::default()));
     });
 }
 

@@ -12,8 +12,8 @@ use std::mem::MaybeUninit;
 use std::time::Instant;
 
 use tilewright_kernels::{
-    BlockCodec, BlockFormat, BlockOptions, Decoding, Isa, Kernels, Number, PackArgs, Rounding, TileShape,
-    UnpackArgs, Window,
+    BlockCodec, BlockFormat, BlockOptions, Decoding, Destination, Isa, Kernels, Number, PackArgs, Rounding,
+    TileShape, UnpackArgs, Window,
 };
 
 /// Elements of a group: a row of a face.
@@ -174,7 +174,7 @@ fn pack(format: BlockFormat, from: Number, options: BlockOptions, salt: u64) {
         salt,
         TILES * codec.tile_bytes(),
         |random| random.numbers(from, ELEMENTS),
-        |kernels, src, dst| kernels.pack(&codec, from, src, &args, dst, 0),
+        |kernels, src, dst| kernels.pack(&codec, from, src, &args, &mut Destination::cached(dst), 0),
     );
 }
 
@@ -244,7 +244,7 @@ fn unpack() {
                 3,
                 ELEMENTS * to.size(),
                 bytes,
-                |kernels, src, dst| kernels.unpack(&codec, to, src, &args, dst),
+                |kernels, src, dst| kernels.unpack(&codec, to, src, &args, &mut Destination::cached(dst)),
             );
         }
     }

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use proptest::prelude::*;
-use tilewright_kernels::{Destination, Isa, Kernels, OuterLoop, Window};
+use tilewright_kernels::{Destination, Hints, Isa, Kernels, OuterLoop, Window};
 
 fn tables() -> impl Iterator<Item = &'static Kernels> {
     Isa::available().filter_map(Kernels::for_isa)
@@ -255,7 +255,7 @@ proptest! {
             let mut out = uninit(&bytes(len));
             let at_once = catch_unwind(AssertUnwindSafe(|| {
                 let out = &mut Destination::cached(&mut out);
-                kernels.copy_loops(elem, &source, src_at, out, dst_at, &w, &outer, 0);
+                kernels.copy_loops(elem, &source, src_at, out, dst_at, &w, &outer, Hints::default());
             }));
             if count == 0 {
                 prop_assert!(at_once.is_ok());

@@ -1,7 +1,7 @@
 //! Blocks of a source whose units lie anywhere (pages in banks), brought together in L1 as they are: kernels take loops
 //! from unit to unit there as any others.
 
-use kernels::{Destination, MAX_OUTER_LOOPS, OuterLoop, Window};
+use kernels::{Destination, Hints, MAX_OUTER_LOOPS, OuterLoop, Window};
 use smallvec::SmallVec;
 
 use super::clip::advance;
@@ -86,7 +86,16 @@ impl<const N: usize> Compaction<N> {
                 kernels::prefetch(source, from.wrapping_add_signed(distance), len);
             }
             let out = &mut Destination::cached(writable(bytes));
-            plan.kernels.copy_loops(self.elem, source, from, out, to as usize, &self.window, outer, 0);
+            plan.kernels.copy_loops(
+                self.elem,
+                source,
+                from,
+                out,
+                to as usize,
+                &self.window,
+                outer,
+                Hints::default(),
+            );
             let more = self.outside.iter().any(|&(i, n)| {
                 done[i] += 1;
                 let by = if done[i] < n { 1 } else { 1 - done[i] as i64 };

@@ -1,6 +1,6 @@
 //! Kernel calls for a block of elements.
 
-use kernels::{Cast, Destination, MAX_OUTER_LOOPS, Number, OuterLoop, TileShape, UnpackArgs, Window};
+use kernels::{Cast, Destination, Hints, MAX_OUTER_LOOPS, Number, OuterLoop, TileShape, UnpackArgs, Window};
 
 use smallvec::SmallVec;
 
@@ -26,7 +26,7 @@ pub(super) struct Calls<'p, const N: usize> {
     taken_loops: [usize; MAX_OUTER_LOOPS],
     outside: [usize; N],
     left: usize,
-    prefetch_distance: isize,
+    hints: Hints,
     /// How blocks are brought together first, if they are.
     compaction: Option<Compaction<N>>,
 }
@@ -47,7 +47,7 @@ impl<'p, const N: usize> Calls<'p, N> {
             taken_loops: [0; MAX_OUTER_LOOPS],
             outside: [0; N],
             left: 0,
-            prefetch_distance: 0,
+            hints: Hints::default(),
             compaction: None,
         }
     }
@@ -102,11 +102,12 @@ impl<'p, const N: usize> Calls<'p, N> {
         // on is fetched.
         let run = nest.loops.last().map_or(0, |run| run.n as i64 * run.step[1]);
         let next = within.iter().rev().skip(1).find(|&&i| size[i] > 1).map_or(0, |&i| nest.loops[i].step[1]);
-        self.prefetch_distance = match schedule.prefetch_distance {
+        let distance = match schedule.prefetch_distance {
             _ if schedule.compacted => 0,
             0 if next != run && !schedule.assembled => next.saturating_mul(plan.tuning.runs_fetched as i64),
             distance => distance,
-        } as isize;
+        };
+        self.hints = Hints { prefetch_distance: distance as isize, strip: plan.tuning.transposed_strip };
     }
 
     /// How far a loop steps in what calls read: the source, or what was brought together of it.
@@ -184,7 +185,7 @@ impl<'p, const N: usize> Calls<'p, N> {
                 };
                 if let Some(args) = rectangle.filter(|args| outer.is_empty() && suits(args)) {
                     let args = UnpackArgs { tiles, src_tile, dst_tile, ..args };
-                    return plan.kernels.unpack(&codec, into, source, &args, out.bytes());
+                    return plan.kernels.unpack(&codec, into, source, &args, out);
                 }
                 let elements = codec.tile().elements();
                 let together = Scratch::ROOM / elements;
@@ -208,8 +209,17 @@ impl<'p, const N: usize> Calls<'p, N> {
                     for k in 0..calls {
                         let from = (at[2] as usize * 4).wrapping_add_signed(k * src);
                         let to = to.wrapping_add_signed(t as isize * dst_tile + k * dst);
-                        let out = out.bytes();
-                        plan.kernels.convert_loops(number, into, unpacked, from, out, to, &window, outer, 0);
+                        plan.kernels.convert_loops(
+                            number,
+                            into,
+                            unpacked,
+                            from,
+                            out,
+                            to,
+                            &window,
+                            outer,
+                            Hints::default(),
+                        );
                     }
                 }
             }
@@ -219,23 +229,23 @@ impl<'p, const N: usize> Calls<'p, N> {
                     into,
                     source,
                     from,
-                    out.bytes(),
+                    out,
                     to,
                     &window(1),
                     outer,
-                    self.prefetch_distance,
+                    self.hints,
                 );
             }
             (_, Op::Cast { cast, strict }) => {
-                let (w, distance) = (window(1), self.prefetch_distance);
-                let fits = plan.kernels.cast_loops(cast, source, from, out.bytes(), to, &w, outer, distance);
+                let w = window(1);
+                let fits =
+                    plan.kernels.cast_loops(cast, source, from, out.bytes(), to, &w, outer, self.hints);
                 if strict && !fits {
                     self.all_out_of_range(source, scratch, cast, at);
                 }
             }
             (_, Op::Copy(size)) => {
-                let distance = self.prefetch_distance;
-                plan.kernels.copy_loops(size, source, from, out, to, &window(1), outer, distance);
+                plan.kernels.copy_loops(size, source, from, out, to, &window(1), outer, self.hints);
             }
         }
     }
@@ -412,7 +422,7 @@ fn unpack<'s>(
             dst_col: 4,
         };
         let out = writable(bytemuck::cast_slice_mut(unpacked));
-        plan.kernels.unpack(&codec, Number::F32, source, &args, out);
+        plan.kernels.unpack(&codec, Number::F32, source, &args, &mut Destination::cached(out));
         *last = Some(row);
     }
     bytemuck::cast_slice(unpacked)

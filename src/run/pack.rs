@@ -1,6 +1,8 @@
 //! Tiles of block formats: packed where they lie, or gathered first.
 
-use kernels::{BlockCodec, Destination, MAX_OUTER_LOOPS, Number, OuterLoop, PackArgs, Segment, Window};
+use kernels::{
+    BlockCodec, Destination, Hints, MAX_OUTER_LOOPS, Number, OuterLoop, PackArgs, Segment, Window,
+};
 use smallvec::SmallVec;
 
 use super::assembly::Block;
@@ -52,10 +54,11 @@ impl Task<'_, '_> {
             if reads_rows(number, &args) {
                 let bytes = args.tiles * plan.dst.block_bytes;
                 if !plan.streams || row.is_none_or(|i| nest.schedule.segment > i) || bytes > MAX_BLOCK {
-                    return plan.kernels.pack(&codec, number, self.source, &args, self.out.bytes(), to);
+                    return plan.kernels.pack(&codec, number, self.source, &args, self.out, to);
                 }
                 let Block(block) = self.block.get_or_insert_with(Block::zero);
-                plan.kernels.pack(&codec, number, self.source, &args, writable(block), 0);
+                let packed = &mut Destination::cached(writable(block));
+                plan.kernels.pack(&codec, number, self.source, &args, packed, 0);
                 return plan.kernels.stream(&block[..bytes], self.out, to);
             }
             if args.packs_columns(&codec, number) {
@@ -196,6 +199,7 @@ impl Task<'_, '_> {
         let outer = &loops.outer[..loops.taken];
         // What the next batch reads is fetched meanwhile.
         let ahead = batch.step[1].saturating_mul(batch.n as i64) as isize;
+        let hints = Hints { prefetch_distance: ahead, ..Hints::default() };
         let iterations: u64 = loops.outside.iter().map(|l| l.n).product();
         for mut rest in 0..iterations {
             let mut from = [at[0], at[1], at[2], 0, 0, part.slot];
@@ -212,10 +216,16 @@ impl Task<'_, '_> {
             } else {
                 (self.scratch.tiles(), self.source, byte)
             };
-            let tile = writable(bytemuck::cast_slice_mut(tile));
-            plan.kernels.convert_loops(number, between, source, begin, tile, to, &loops.window, outer, ahead);
+            let tile = &mut Destination::cached(writable(bytemuck::cast_slice_mut(tile)));
+            plan.kernels.convert_loops(number, between, source, begin, tile, to, &loops.window, outer, hints);
         }
     }
+}
+
+/// Whether tiles are whole lines of the destination, so that the kernel streams them by itself.
+fn streams_tiles(plan: &Plan, out: &Destination<'_>, to: usize, args: &PackArgs) -> bool {
+    let begin = out.addr().wrapping_add(to);
+    [begin, plan.dst.block_bytes, args.dst_tile].iter().all(|bytes| bytes.is_multiple_of(LINE))
 }
 
 /// Packs tiles. Those of whole lines are streamed, if the destination is.
@@ -232,12 +242,16 @@ fn put_tiles(
 ) {
     let bytes = plan.dst.block_bytes;
     let run = args.dst_tile == bytes;
-    if !plan.streams || args.tiles * bytes > MAX_BLOCK || !(run || bytes >= LINE) {
-        return plan.kernels.pack(codec, from, src, args, out.bytes(), to);
+    if !plan.streams
+        || args.tiles * bytes > MAX_BLOCK
+        || !(run || bytes >= LINE)
+        || streams_tiles(plan, out, to, args)
+    {
+        return plan.kernels.pack(codec, from, src, args, out, to);
     }
     let Block(block) = block.get_or_insert_with(Block::zero);
     let packed = PackArgs { dst_tile: bytes, ..*args };
-    plan.kernels.pack(codec, from, src, &packed, writable(block), 0);
+    plan.kernels.pack(codec, from, src, &packed, &mut Destination::cached(writable(block)), 0);
     if run {
         return plan.kernels.stream(&block[..args.tiles * bytes], out, to);
     }

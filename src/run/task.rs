@@ -223,8 +223,8 @@ impl<'a, 'd> Task<'a, 'd> {
     /// are written by themselves, each as slowly as several lines.
     fn is_between_lines(&self, nest: &ScheduledNest) -> bool {
         let Schedule { assembled, within, .. } = &nest.schedule;
-        let copies = nest.leaf == Leaf::Element && matches!(self.plan.op, Op::Copy(_));
-        let at_once = self.plan.streams && copies && !assembled;
+        let rows = nest.leaf == Leaf::Element && matches!(self.plan.op, Op::Copy(_) | Op::Convert(..));
+        let at_once = self.plan.streams && rows && self.plan.src.codec.is_none() && !assembled;
         at_once && !self.out.addr().is_multiple_of(LINE) && !within.is_sorted()
     }
 }

@@ -21,6 +21,10 @@ pub const ZEN4: Tuning = Tuning {
     transposed_segment: [512; 4],
     ragged_segment: [512; 4],
     transposed_lines: [1; 4],
+    // This and the next two numbers were found on Emerald Rapids, and have not been measured on Zen 4.
+    transposed_strip: 128,
+    transposed_rows: 1024,
+    transposed_fetched: 256,
     fetched: 16 << 10,
     direct_from: 24 << 20,
     scattered_from: 24 << 20,
@@ -34,6 +38,7 @@ pub const ZEN4: Tuning = Tuning {
     between_run: 4096,
     // With one line tiles are a fifth slower.
     direct_pair: 128,
+    gathered_pair: 0,
     direct_fetched: 256,
     runs_fetched: 4,
     // With a page of them bf16 is an eighth slower.
@@ -50,6 +55,12 @@ pub const ZEN4: Tuning = Tuning {
 pub const SAPPHIRE_RAPIDS: Tuning = Tuning {
     // With 2048, f32 and bf16 to f64 (2048x2048) have half of the speed; tiles gain nothing by longer segments.
     run_segment: 8192,
+    // With 128, tiles of bf16 and sticks have nine tenths of the speed; with 2048 tiles have.
+    direct_pair: 512,
+    // Untilizing bf16 has two thirds of the speed with 256 or in blocks with runs of 4096 bytes, nine tenths with 64.
+    gathered_pair: 128,
+    // With 256, sticks of SEN169 have nine tenths of the speed; with 4096 tiles have.
+    direct_fetched: 1024,
     // Between layouts of 4 to 16 MiB copies are up to twice as fast with non-temporal stores; of 2 MiB, which L2 keeps, some are
     // slower.
     direct_from: 4 << 20,

@@ -143,6 +143,13 @@ constants! {
     ragged_segment: [usize; 4], 64, MAX_BLOCK;
     /// Lines of the source of which such a block takes all elements, for elements of 1, 2, 4 and 8 bytes; a number.
     transposed_lines: [usize; 4], 1, 256;
+    /// Where rows of the destination, of two lines or more, run across the source, elements have 4 or 8 bytes, and a kernel makes
+    /// whole lines by itself: how much of each row is made together.
+    transposed_strip: usize, 64, 4096;
+    /// The most such rows of one call, which lie far apart: of more, a processor has to look up too many pages; a number.
+    transposed_rows: usize, 16, 1 << 20;
+    /// How far ahead of what is being transposed there the source is fetched; 0 fetches nothing.
+    transposed_fetched: usize, 0, 1 << 20;
     /// A destination of at least so many bytes is written with non-temporal stores where the source runs across its rows: the
     /// lines that a transpose writes a row apart do not stay in a core's own cache.
     transposed_from: usize, 0, NEVER;
@@ -170,6 +177,9 @@ constants! {
     between_run: usize, 64, 1 << 30;
     /// What is written together there: lines of the destination that are neighbours.
     direct_pair: usize, 64, 4096;
+    /// The same where a line is gathered from runs of the source that are shorter than a line; 0 for lines that are written in
+    /// blocks with runs of `direct_segment`.
+    gathered_pair: usize, 0, 4096;
     /// How far ahead the source is fetched there, where many rows of it are read by turns; 0 fetches nothing.
     direct_fetched: usize, 0, 1 << 20;
     /// How many runs ahead the source is fetched where runs that go at once lie apart; a number, 0 fetches nothing.

@@ -12,9 +12,10 @@ pub use dispatch::{Body, Kernels};
 pub use isa::Isa;
 
 use crate::formats::{BlockCodec, Cast, Number};
-use crate::memory::{Destination, FenceOnDrop, OuterLoop, StridedCopy, Window};
+use crate::memory::{Destination, FenceOnDrop, Hints, OuterLoop, StridedCopy, Window};
 use crate::moves::cast::Casting;
 use crate::moves::convert::Conversion;
+use crate::moves::copy;
 use crate::moves::fill::Runs;
 use crate::moves::segments::{self, Segment};
 use crate::vectors::canonical;
@@ -43,15 +44,16 @@ impl Kernels {
         dst_at: usize,
         w: &Window,
     ) {
-        self.copy_loops(elem, src, src_at, &mut Destination::cached(dst), dst_at, w, &[], 0);
+        self.copy_loops(elem, src, src_at, &mut Destination::cached(dst), dst_at, w, &[], Hints::default());
     }
 
     /// [`Kernels::copy`] in every iteration of up to [`MAX_OUTER_LOOPS`](crate::MAX_OUTER_LOOPS) loops, outermost first: one
     /// call for many windows, each of which may be smaller than a call is worth.
     ///
     /// Where the destination has non-temporal stores they are used if all elements are whole and aligned units of 32
-    /// bytes; elements of one row that lie one after another on both sides count as one. Such copies and transposes
-    /// prefetch what lies `prefetch_distance` bytes from what is being read, unless that is 0; no byte depends on it.
+    /// bytes; elements of one row that lie one after another on both sides count as one. Transposes of elements of 4 and 8
+    /// bytes use them where rows of the destination have two lines or more, wherever these begin. What the hints say of
+    /// fetching holds for such copies and for transposes.
     ///
     /// # Panics
     /// As [`Kernels::copy`], in whichever iteration; and when there are more loops.
@@ -66,13 +68,13 @@ impl Kernels {
         dst_at: usize,
         w: &Window,
         outer: &[OuterLoop],
-        prefetch_distance: isize,
+        hints: Hints,
     ) {
         let (stores, pending, dst) = dst.parts();
         if let Some(copy) = StridedCopy::new(elem, src, src_at, dst, dst_at, w, outer) {
-            let copy = copy.merged().prefetching(prefetch_distance);
+            let copy = copy.merged().hinted(hints);
             match stores {
-                Some(stores) if copy.suits_non_temporal() => {
+                Some(stores) if copy::is_streamed(&copy) => {
                     *pending = true;
                     self.table.copy_non_temporal(copy, stores);
                 }
@@ -233,12 +235,13 @@ impl Kernels {
         dst_at: usize,
         w: &Window,
     ) {
-        self.convert_loops(from, to, src, src_at, dst, dst_at, w, &[], 0);
+        let dst = &mut Destination::cached(dst);
+        self.convert_loops(from, to, src, src_at, dst, dst_at, w, &[], Hints::default());
     }
 
     /// [`Kernels::convert`] in every iteration of up to [`MAX_OUTER_LOOPS`](crate::MAX_OUTER_LOOPS) loops, outermost first.
-    /// While rows of 16 elements are read, what lies `prefetch_distance` bytes further in the source is prefetched into L2,
-    /// unless that is 0; no byte depends on it.
+    /// Non-temporal stores, where the destination has them, are used for rows of whole lines and for rows of 16 elements that
+    /// follow one another in it, between formats that have a loop of their own.
     ///
     /// # Panics
     /// As [`Kernels::convert`], in whichever iteration; and when there are more loops.
@@ -249,17 +252,17 @@ impl Kernels {
         to: Number,
         src: &[u8],
         src_at: usize,
-        dst: &mut [MaybeUninit<u8>],
+        dst: &mut Destination<'_>,
         dst_at: usize,
         w: &Window,
         outer: &[OuterLoop],
-        prefetch_distance: isize,
+        hints: Hints,
     ) {
         if from == to {
-            let dst = &mut Destination::cached(dst);
-            return self.copy_loops(from.size(), src, src_at, dst, dst_at, w, outer, prefetch_distance);
+            return self.copy_loops(from.size(), src, src_at, dst, dst_at, w, outer, hints);
         }
-        let conversion = Conversion::new(from, to, src, src_at, dst, dst_at, w, outer, prefetch_distance);
+        let conversion =
+            Conversion::new(from, to, src, src_at, dst, dst_at, w, outer, hints.prefetch_distance);
         if let Some(conversion) = conversion {
             self.table.convert(conversion);
         }
@@ -282,11 +285,10 @@ impl Kernels {
         dst_at: usize,
         w: &Window,
     ) -> bool {
-        self.cast_loops(cast, src, src_at, dst, dst_at, w, &[], 0)
+        self.cast_loops(cast, src, src_at, dst, dst_at, w, &[], Hints::default())
     }
 
-    /// [`Kernels::cast`] in every iteration of up to [`MAX_OUTER_LOOPS`](crate::MAX_OUTER_LOOPS) loops, outermost first. What
-    /// lies `prefetch_distance` bytes further in the source is prefetched meanwhile, unless that is 0; no byte depends on it.
+    /// [`Kernels::cast`] in every iteration of up to [`MAX_OUTER_LOOPS`](crate::MAX_OUTER_LOOPS) loops, outermost first.
     ///
     /// # Panics
     /// As [`Kernels::cast`], in whichever iteration; and when there are more loops.
@@ -300,10 +302,11 @@ impl Kernels {
         dst_at: usize,
         w: &Window,
         outer: &[OuterLoop],
-        prefetch_distance: isize,
+        hints: Hints,
     ) -> bool {
         let mut fits = true;
-        let casting = Casting::new(cast, src, src_at, dst, dst_at, w, outer, prefetch_distance, &mut fits);
+        let casting =
+            Casting::new(cast, src, src_at, dst, dst_at, w, outer, hints.prefetch_distance, &mut fits);
         if let Some(casting) = casting {
             self.table.cast(casting);
         }
@@ -313,7 +316,8 @@ impl Kernels {
     /// Packs a row of tiles of elements of format `from` by [`BlockCodec::pack_scalar`]'s rule: each element is
     /// converted to f32 (one rounding, for f64 only), then packed. Tile t goes to byte `dst_at + t * dst_tile` of `dst`.
     ///
-    /// Fast are f32, bf16 and f16 with contiguous columns; what lies otherwise is better converted to f32 first.
+    /// Fast are f32, bf16 and f16 with contiguous columns; what lies otherwise is better converted to f32 first. Non-temporal
+    /// stores, where the destination has them, are used for tiles of whole lines a whole number of lines apart.
     ///
     /// # Panics
     /// When a byte to read lies outside `src` or a packed tile outside `dst`, `rows` or `cols` exceed the tile, or packed tiles
@@ -324,7 +328,7 @@ impl Kernels {
         from: Number,
         src: &[u8],
         args: &PackArgs,
-        dst: &mut [MaybeUninit<u8>],
+        dst: &mut Destination<'_>,
         dst_at: usize,
     ) {
         // SSE2 has no instruction for `f32::trunc`: a call for each element.
@@ -337,7 +341,8 @@ impl Kernels {
     /// Unpacks the rectangle of each tile by [`BlockCodec::unpack_scalar`]'s rule; each value is then converted from f32 to
     /// format `to`. No other byte of `dst` is touched.
     ///
-    /// Fast are f32, bf16 and f16; fastest where columns are contiguous and whole groups are wanted.
+    /// Fast are f32, bf16 and f16; fastest where columns are contiguous and whole groups are wanted. Non-temporal stores, where
+    /// the destination has them, are used for whole tiles whose rows are whole lines.
     ///
     /// # Panics
     /// When a tile lies outside `src`, a byte to write outside `dst`, the rectangle outside of the tile, or `dst` is too
@@ -348,7 +353,7 @@ impl Kernels {
         to: Number,
         src: &[u8],
         args: &UnpackArgs,
-        dst: &mut [MaybeUninit<u8>],
+        dst: &mut Destination<'_>,
     ) {
         if let Some(unpacking) = Unpacking::new(codec, to, src, args, dst) {
             self.table.unpack(unpacking);

@@ -9,6 +9,7 @@ mod cache;
 mod non_temporal;
 mod rows;
 mod strided;
+mod strips;
 mod window;
 
 use std::mem::MaybeUninit;
@@ -18,8 +19,9 @@ pub(crate) use bounds::{assert_readable, assert_writable, lies_inside};
 pub use cache::prefetch;
 pub(crate) use cache::{CACHE_LINE, prefetch_l2, prefetch_rows_l2};
 pub use non_temporal::Destination;
-pub(crate) use non_temporal::{FenceOnDrop, NonTemporal, Stores};
+pub(crate) use non_temporal::{FenceOnDrop, NonTemporal, Output, Stores};
 pub(crate) use rows::{load_rows, store_rows};
+pub use strided::Hints;
 pub(crate) use strided::{REGISTER, StridedCopy};
 pub use window::{MAX_OUTER_LOOPS, OuterLoop, Window};
 pub(crate) use window::{assert_loop_count, for_each_iteration};

@@ -10,6 +10,8 @@
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
+use super::cache::CACHE_LINE;
+
 /// Bytes written by kernels, through the caches or past them.
 ///
 /// [`Destination::cached`] makes one for ordinary stores. One for non-temporal stores exists only inside of
@@ -114,6 +116,131 @@ impl<'d> Destination<'d> {
     }
 }
 
+impl<'d> Destination<'d> {
+    /// The bytes for a kernel that puts runs in their places; `lines`: runs of whole lines, which go by non-temporal stores
+    /// where there are such.
+    #[inline]
+    pub(crate) fn output(&mut self, lines: bool) -> Output<'_> {
+        let stores = self.stores.filter(|_| lines);
+        self.pending |= stores.is_some();
+        match stores {
+            Some(_) => Output { bytes: self.bytes, stores, carry: Carry::default() },
+            None => Output { bytes: self.bytes(), stores, carry: Carry::default() },
+        }
+    }
+}
+
+/// Bytes that a kernel puts runs into.
+pub(crate) struct Output<'d> {
+    pub(crate) bytes: &'d mut [MaybeUninit<u8>],
+    /// The stores of whole lines, if runs have such and go by them.
+    stores: Option<NonTemporal>,
+    carry: Carry,
+}
+
+/// The first part of a line, which waits for the run that goes on where the last one ended.
+#[repr(align(64))]
+struct Carry {
+    line: [MaybeUninit<u8>; CACHE_LINE],
+    /// Where the line begins in the destination, and how much of it there is.
+    at: usize,
+    len: usize,
+}
+
+impl Default for Carry {
+    #[inline(always)]
+    fn default() -> Carry {
+        Carry { line: [MaybeUninit::uninit(); CACHE_LINE], at: 0, len: 0 }
+    }
+}
+
+impl Output<'_> {
+    /// Where a run of byte `at` on is to be made: in `lines` if non-temporal stores take it from there, else in its place.
+    ///
+    /// # Panics
+    /// When its place leaves the destination.
+    #[inline(always)]
+    pub(crate) fn room<'a>(
+        &'a mut self,
+        lines: &'a mut [MaybeUninit<u8>],
+        at: usize,
+    ) -> &'a mut [MaybeUninit<u8>] {
+        match self.stores {
+            None => &mut self.bytes[at..][..lines.len()],
+            Some(_) => lines,
+        }
+    }
+
+    /// Puts what was made in [`Output::room`] to byte `at`, unless it is there. Where a line begins at `at` it is fastest.
+    ///
+    /// # Panics
+    /// When it leaves the destination.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, run: &[MaybeUninit<u8>], at: usize) {
+        if let Some(stores) = self.stores {
+            let to = &mut self.bytes[at..][..run.len()];
+            if (to.as_ptr().addr() | to.len()).is_multiple_of(CACHE_LINE) {
+                stores.copy_lines(run, to);
+            } else {
+                self.put_between(stores, run, at);
+            }
+        }
+    }
+
+    /// [`Output::put`] of a run that begins or ends between two lines: its last part of a line waits for the next run, and
+    /// is stored by itself only if that is elsewhere.
+    #[inline(never)]
+    fn put_between(&mut self, stores: NonTemporal, mut run: &[MaybeUninit<u8>], mut at: usize) {
+        let Carry { line, at: begin, len } = &mut self.carry;
+        if *len > 0 && *begin + *len == at {
+            let (rest, behind) = run.split_at(run.len().min(CACHE_LINE - *len));
+            line[*len..][..rest.len()].copy_from_slice(rest);
+            *len += rest.len();
+            if *len < CACHE_LINE {
+                return;
+            }
+            stores.copy_lines(line, &mut self.bytes[*begin..][..CACHE_LINE]);
+            *len = 0;
+            (run, at) = (behind, at + rest.len());
+        }
+        self.flush();
+        let to = &mut self.bytes[at..][..run.len()];
+        let before = (to.as_ptr().addr().wrapping_neg() % CACHE_LINE).min(run.len());
+        let lines = (run.len() - before) / CACHE_LINE * CACHE_LINE;
+        to[..before].copy_from_slice(&run[..before]);
+        if lines > 0 {
+            stores.copy_lines(&run[before..][..lines], &mut to[before..][..lines]);
+        }
+        let rest = &run[before + lines..];
+        if !rest.is_empty() {
+            self.carry.line[..rest.len()].copy_from_slice(rest);
+            (self.carry.at, self.carry.len) = (at + before + lines, rest.len());
+        }
+    }
+
+    /// Stores the part of a line that waits.
+    fn flush(&mut self) {
+        let Carry { line, at, len } = &self.carry;
+        self.bytes[*at..][..*len].copy_from_slice(&line[..*len]);
+        self.carry.len = 0;
+    }
+
+    /// Whether runs are put with non-temporal stores.
+    #[inline(always)]
+    pub(crate) fn is_streamed(&self) -> bool {
+        self.stores.is_some()
+    }
+}
+
+impl Drop for Output<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.carry.len > 0 {
+            self.flush();
+        }
+    }
+}
+
 /// Orders all non-temporal stores of this thread before everything that it stores after the drop, also when the drop is
 /// part of unwinding.
 pub(crate) struct FenceOnDrop;
@@ -148,7 +275,6 @@ pub(crate) const STORE_BYTES: usize = 32;
 #[cfg(all(target_arch = "x86_64", feature = "streaming", not(miri)))]
 mod instructions {
     use super::*;
-    use crate::memory::cache::CACHE_LINE;
 
     impl NonTemporal {
         /// The stores of every x86-64.
@@ -160,6 +286,28 @@ mod instructions {
         /// The processor has AVX.
         pub(crate) const unsafe fn avx() -> Option<NonTemporal> {
             Some(NonTemporal::Avx(Stores(())))
+        }
+
+        /// Copies whole lines to where one begins. Its callers are compiled for AVX where the stores are of AVX, and leave no
+        /// dirty upper halves.
+        ///
+        /// # Panics
+        /// Where they are others.
+        #[inline(always)]
+        pub(crate) fn copy_lines(self, src: &[MaybeUninit<u8>], dst: &mut [MaybeUninit<u8>]) {
+            let len = dst.len();
+            assert!(src.len() == len && (dst.as_ptr().addr() | len).is_multiple_of(CACHE_LINE));
+            for at in (0..len).step_by(STORE_BYTES) {
+                // SAFETY: units of two slices of one length; `dst` is aligned to cache lines.
+                unsafe {
+                    let src = src.as_ptr().cast::<u8>().add(at);
+                    let dst = dst.as_mut_ptr().cast::<u8>().add(at);
+                    match self {
+                        NonTemporal::Avx(stores) => stores.copy_unit(src, dst),
+                        NonTemporal::Sse(stores) => stores.copy_unit(src, dst),
+                    }
+                }
+            }
         }
     }
 
@@ -265,6 +413,10 @@ mod instructions {
         /// None is needed here; elsewhere the processor must have AVX.
         pub(crate) const unsafe fn avx() -> Option<NonTemporal> {
             None
+        }
+
+        pub(crate) fn copy_lines(self, src: &[MaybeUninit<u8>], dst: &mut [MaybeUninit<u8>]) {
+            dst.copy_from_slice(src);
         }
     }
 

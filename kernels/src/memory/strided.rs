@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::bounds::{assert_readable, assert_writable};
 use super::cache::{CACHE_LINE, prefetch_l1, prefetch_rows_l2};
 use super::non_temporal::{STORE_BYTES, Stores};
+use super::strips::{self, Rows, Together};
 use super::window::{OuterLoop, Window, assert_loop_count, for_each_iteration};
 
 /// One iteration of a [`StridedCopy`]: a [`Window`] together with the slices it lies in.
@@ -188,34 +189,99 @@ impl<'a> WindowCopy<'a> {
         let start = |block: usize, count: usize| (block * B).min(count - B) as isize;
         // Squares of whole cache lines: every line that is loaded or stored is finished while it is in L1.
         for (rows, cols) in squares(blocks(w.rows), blocks(w.cols)) {
+            let (first_row, first_col) = (start(rows.start, w.rows), start(cols.start, w.cols));
+            let src_at = self.src_at as isize + first_row * w.src_row + first_col * w.src_col;
+            if distance != 0 {
+                // The last byte of a line's worth: the first may lie in a line that is being read.
+                let last = src_at.wrapping_add(CACHE_LINE as isize - 1).wrapping_add(distance);
+                for c in cols.clone() {
+                    let at = last.wrapping_add((start(c, w.cols) - first_col) * w.src_col);
+                    prefetch_rows_l2::<B>(self.src, at as usize, w.src_col);
+                }
+            }
+            let whole = rows.end * B <= w.rows && cols.end * B <= w.cols;
+            if whole && (rows.len(), cols.len()) == (SIDE, SIDE) {
+                // SAFETY: M1: `SIDE` whole blocks along rows and columns, from the first row and column on.
+                unsafe {
+                    let (mut src, mut dst) = (
+                        src.offset(src_at),
+                        dst.offset(self.dst_at as isize + first_row * w.dst_row + first_col * w.dst_col),
+                    );
+                    let (src_next, dst_next) = (B as isize * w.src_col, B as isize * w.dst_row);
+                    for _ in 0..SIDE {
+                        let mut to = dst;
+                        for r in 0..SIDE {
+                            block(src.add(r * REGISTER), w.src_col, to, w.dst_row, transpose);
+                            to = to.wrapping_offset(dst_next);
+                        }
+                        src = src.wrapping_offset(src_next);
+                        dst = dst.wrapping_add(REGISTER);
+                    }
+                }
+                continue;
+            }
             for c in cols {
                 let c = start(c, w.cols);
-                if distance != 0 {
-                    // The last byte of a line's worth: the first may lie in a line that is being read.
-                    let first = self.src_at as isize + start(rows.start, w.rows) * w.src_row + c * w.src_col;
-                    let last = first.wrapping_add(CACHE_LINE as isize - 1);
-                    prefetch_rows_l2::<B>(self.src, last.wrapping_add(distance) as usize, w.src_col);
-                }
                 for r in rows.clone() {
                     let r = start(r, w.rows);
-                    // SAFETY: M1: a block's column is `B` elements of one column of the window, `REGISTER` bytes on
-                    // end as `src_row` is the element size; a block's row likewise, as `dst_col` is. Blocks start
-                    // at most at `rows - B` and `cols - B`.
+                    // SAFETY: blocks start at most at `rows - B` and `cols - B`.
                     unsafe {
-                        let src = src.offset(self.src_at as isize + r * w.src_row + c * w.src_col);
-                        let dst = dst.offset(self.dst_at as isize + r * w.dst_row + c * w.dst_col);
-                        let mut registers = [[0; REGISTER]; B];
-                        for (i, register) in registers.iter_mut().enumerate() {
-                            *register = get(src.offset(i as isize * w.src_col));
-                        }
-                        for (i, register) in transpose(registers).into_iter().enumerate() {
-                            put(dst.offset(i as isize * w.dst_row), register);
-                        }
+                        block(
+                            src.offset(self.src_at as isize + r * w.src_row + c * w.src_col),
+                            w.src_col,
+                            dst.offset(self.dst_at as isize + r * w.dst_row + c * w.dst_col),
+                            w.dst_row,
+                            transpose,
+                        );
                     }
                 }
             }
         }
     }
+
+    /// [`WindowCopy::blocks`] with non-temporal stores, in strips of about `strip` bytes of each row of the destination, so that
+    /// whole lines leave L1 soon after they were made. Lines of the source are read whole.
+    #[inline(always)]
+    fn strips<const B: usize, const AVX: bool>(
+        self,
+        stores: Stores<AVX>,
+        hints: Hints,
+        transpose: impl Fn([[u8; REGISTER]; B]) -> [[u8; REGISTER]; B] + Copy,
+    ) {
+        let WindowCopy { elem, src, src_at, dst, dst_at, window: w } = self;
+        let to_line = src.as_ptr().addr().wrapping_add(src_at).wrapping_neg() % CACHE_LINE;
+        let together = Together { first: to_line / elem, each: CACHE_LINE / elem, least: B };
+        let rows = Rows { dst, at: dst_at, step: w.dst_row, rows: w.rows, cols: w.cols, elem };
+        strips::write(
+            stores,
+            rows,
+            together,
+            hints.strip,
+            #[inline(always)]
+            |rows, cols, scratch, pitch| {
+                assert!(rows.end <= w.rows && cols.end <= w.cols && pitch * rows.len() <= scratch.len());
+                assert!(cols.len() * elem <= pitch);
+                let from = (rows.start as isize).wrapping_mul(w.src_row);
+                let from = from.wrapping_add((cols.start as isize).wrapping_mul(w.src_col));
+                // M1: of the source, these are some rows and columns of the window; in the scratch, the elements of a row
+                // follow one another, and rows do not reach each other.
+                let window = Window { rows: rows.len(), cols: cols.len(), dst_row: pitch as isize, ..w };
+                let src_at = src_at.wrapping_add_signed(from);
+                WindowCopy { elem, src, src_at, dst: scratch, dst_at: 0, window }
+                    .blocks(hints.prefetch_distance, transpose);
+            },
+        );
+    }
+}
+
+/// What makes a call faster and changes no byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hints {
+    /// Bytes from what is being read to what is fetched meanwhile; 0 for nothing.
+    pub prefetch_distance: isize,
+    /// Of rows of the destination that are transposed with non-temporal stores, the bytes that are made together; at least a
+    /// cache line is.
+    pub strip: usize,
 }
 
 /// A copy of a window in every iteration of up to [`MAX_OUTER_LOOPS`](super::MAX_OUTER_LOOPS) loops around it.
@@ -224,8 +290,7 @@ impl<'a> WindowCopy<'a> {
 pub(crate) struct StridedCopy<'a> {
     first: WindowCopy<'a>,
     outer: &'a [OuterLoop],
-    /// Bytes from what is being read to what is prefetched meanwhile; 0 for nothing.
-    prefetch_distance: isize,
+    hints: Hints,
 }
 
 impl<'a> StridedCopy<'a> {
@@ -251,23 +316,30 @@ impl<'a> StridedCopy<'a> {
         assert_readable(src.len(), src_at, elem, window.src_loops(outer));
         assert_writable(dst.len(), dst_at, elem, window.dst_loops(outer));
         let first = WindowCopy { elem, src, src_at, dst, dst_at, window: *window };
-        Some(StridedCopy { first, outer, prefetch_distance: 0 })
+        Some(StridedCopy { first, outer, hints: Hints::default() })
+    }
+
+    /// The same copies, faster where the hints are good ones.
+    #[inline(always)]
+    pub(crate) fn hinted(self, hints: Hints) -> StridedCopy<'a> {
+        StridedCopy { hints, ..self }
     }
 
     /// The same copies, with what lies `distance` bytes from what is being read prefetched meanwhile.
     #[inline(always)]
     pub(crate) fn prefetching(self, distance: isize) -> StridedCopy<'a> {
-        StridedCopy { prefetch_distance: distance, ..self }
+        let hints = Hints { prefetch_distance: distance, ..self.hints };
+        self.hinted(hints)
     }
 
     /// Prefetches into L2 what lies one prefetch distance from the beginning of each row of the first iteration.
     #[inline(always)]
     pub(crate) fn prefetch(&self) {
         let WindowCopy { src, src_at, window, .. } = self.first;
-        if self.prefetch_distance != 0 {
+        if self.hints.prefetch_distance != 0 {
             for row in 0..window.rows as isize {
                 let at = src_at.wrapping_add_signed(row.wrapping_mul(window.src_row));
-                prefetch_rows_l2::<1>(src, at.wrapping_add_signed(self.prefetch_distance), 0);
+                prefetch_rows_l2::<1>(src, at.wrapping_add_signed(self.hints.prefetch_distance), 0);
             }
         }
     }
@@ -363,7 +435,7 @@ impl<'a> StridedCopy<'a> {
     #[inline(always)]
     pub(crate) fn each_non_temporal<const N: usize, const AVX: bool>(self, stores: Stores<AVX>) {
         assert!(self.suits_non_temporal(), "not whole aligned units of {STORE_BYTES} bytes");
-        let distance = self.prefetch_distance;
+        let distance = self.hints.prefetch_distance;
         self.for_each(
             #[inline(always)]
             |copy| copy.each_non_temporal::<N, AVX>(stores, distance),
@@ -377,11 +449,26 @@ impl<'a> StridedCopy<'a> {
         self,
         transpose: impl Fn([[u8; REGISTER]; B]) -> [[u8; REGISTER]; B] + Copy,
     ) {
-        let distance = self.prefetch_distance;
+        let distance = self.hints.prefetch_distance;
         self.for_each(
             #[inline(always)]
             move |copy| copy.blocks(distance, transpose),
         );
+    }
+
+    /// The same with non-temporal stores, for all whole lines of the destination: [`WindowCopy::strips`].
+    #[inline(always)]
+    pub(crate) fn strips<const B: usize, const AVX: bool>(
+        self,
+        stores: Stores<AVX>,
+        transpose: impl Fn([[u8; REGISTER]; B]) -> [[u8; REGISTER]; B] + Copy,
+    ) {
+        let hints = self.hints;
+        self.for_each(
+            #[inline(always)]
+            move |copy| copy.strips(stores, hints, transpose),
+        );
+        stores.end();
     }
 }
 
@@ -390,6 +477,30 @@ pub(crate) const REGISTER: usize = 16;
 
 /// Blocks along a cache line.
 const SIDE: usize = CACHE_LINE / REGISTER;
+
+/// Transposes a block: `B` registers of the source `src_step` bytes apart to as many of the destination `dst_step` bytes apart.
+///
+/// # Safety
+/// They are readable and writable.
+#[inline(always)]
+unsafe fn block<const B: usize>(
+    src: *const u8,
+    src_step: isize,
+    dst: *mut u8,
+    dst_step: isize,
+    transpose: impl Fn([[u8; REGISTER]; B]) -> [[u8; REGISTER]; B],
+) {
+    let mut registers = [[0; REGISTER]; B];
+    // SAFETY: the caller's promise.
+    unsafe {
+        for (i, register) in registers.iter_mut().enumerate() {
+            *register = get(src.offset(i as isize * src_step));
+        }
+        for (i, register) in transpose(registers).into_iter().enumerate() {
+            put(dst.offset(i as isize * dst_step), register);
+        }
+    }
+}
 
 /// Divides a grid of blocks into squares whose sides are cache lines.
 #[inline(always)]

@@ -6,8 +6,8 @@ use super::strided::{self, Blocks, FACE, STICK, Side};
 use super::transpose::{self, SQUARE};
 use crate::formats::Number;
 use crate::memory::{
-    CACHE_LINE, OuterLoop, Window, assert_loop_count, assert_readable, assert_writable, for_each_iteration,
-    load_rows, prefetch_rows_l2, store_rows,
+    CACHE_LINE, Destination, OuterLoop, Output, Window, as_uninit, assert_loop_count, assert_readable,
+    assert_writable, for_each_iteration, load_rows, prefetch_rows_l2, store_rows,
 };
 use crate::vectors::binary32::{self, Source};
 use crate::vectors::lanes::{Bf16, F16, F32, Sen169};
@@ -19,7 +19,7 @@ pub(crate) struct Conversion<'a> {
     to: Number,
     src: &'a [u8],
     src_at: usize,
-    dst: &'a mut [MaybeUninit<u8>],
+    dst: Output<'a>,
     dst_at: usize,
     window: Window,
     outer: &'a [OuterLoop],
@@ -38,7 +38,7 @@ impl<'a> Conversion<'a> {
         to: Number,
         src: &'a [u8],
         src_at: usize,
-        dst: &'a mut [MaybeUninit<u8>],
+        dst: &'a mut Destination<'_>,
         dst_at: usize,
         window: &Window,
         outer: &'a [OuterLoop],
@@ -50,6 +50,8 @@ impl<'a> Conversion<'a> {
         }
         assert_readable(src.len(), src_at, from.size(), window.src_loops(outer));
         assert_writable(dst.len(), dst_at, to.size(), window.dst_loops(outer));
+        let lines = [*window, window.swapped()].iter().any(|w| makes_lines(from, to, w, outer));
+        let dst = dst.output(lines);
         Some(Conversion { from, to, src, src_at, dst, dst_at, window: *window, outer, prefetch_distance })
     }
 
@@ -103,8 +105,11 @@ impl<'a> Conversion<'a> {
             #[inline(always)]
             |src_at, dst_at| {
                 let src = Side { bytes: src, at: self.src_at.wrapping_add_signed(src_at), size: from.size() };
-                let dst =
-                    Side { bytes: &mut *dst, at: self.dst_at.wrapping_add_signed(dst_at), size: to.size() };
+                let dst = Side {
+                    bytes: &mut *dst.bytes,
+                    at: self.dst_at.wrapping_add_signed(dst_at),
+                    size: to.size(),
+                };
                 strided::convert(
                     blocks,
                     src,
@@ -181,7 +186,7 @@ impl<'a> Conversion<'a> {
         if N == 2 {
             out = transpose::square(out);
         }
-        store_rows(&out, self.dst, to, self.window.dst_row);
+        store_rows(&out, self.dst.bytes, to, self.window.dst_row);
     }
 
     #[inline(always)]
@@ -193,7 +198,7 @@ impl<'a> Conversion<'a> {
             |src, dst| {
                 let (src, dst) = (self.src_at.wrapping_add_signed(src), self.dst_at.wrapping_add_signed(dst));
                 match w {
-                    Window { cols: FACE, .. } => self.short_rows::<S, M, N, FACE, 8>(src, dst),
+                    Window { cols: FACE, .. } => self.short_rows::<S, M, N, FACE, FACE_ROWS>(src, dst),
                     Window { cols: STICK, .. } => self.short_rows::<S, M, N, STICK, 2>(src, dst),
                     _ => self.long_rows::<S, M, N>(src, dst),
                 }
@@ -211,7 +216,7 @@ impl<'a> Conversion<'a> {
                 self.some_rows::<S, M, N, STICK, 1>(src + c * M, dst + c * N);
             }
             let (from, to, rest) = (src + whole * M, dst + whole * N, w.cols - whole);
-            steps::convert::<S, M, N>(&self.src[from..][..rest * M], &mut self.dst[to..][..rest * N]);
+            steps::convert::<S, M, N>(&self.src[from..][..rest * M], &mut self.dst.bytes[to..][..rest * N]);
             src = src.wrapping_add_signed(w.src_row);
             dst = dst.wrapping_add_signed(w.dst_row);
         }
@@ -264,8 +269,34 @@ impl<'a> Conversion<'a> {
                 *to = S::step(*from);
             }
         }
-        store_rows(&to, self.dst, dst, dst_row);
+        let made = to.as_flattened().as_flattened();
+        if self.dst.is_streamed() && made.len() % CACHE_LINE == 0 {
+            // Rows of whole lines, or rows that follow one another.
+            let run = if COLS * N % CACHE_LINE == 0 { COLS * N } else { made.len() };
+            let mut at = dst;
+            for run in made.chunks_exact(run) {
+                self.dst.put(as_uninit(run), at);
+                at = at.wrapping_add_signed(dst_row);
+            }
+            return;
+        }
+        store_rows(&to, self.dst.bytes, dst, dst_row);
     }
+}
+
+/// Rows of faces that are converted together.
+const FACE_ROWS: usize = 8;
+
+/// Whether what [`Conversion::runs`] makes of a window are whole lines, if the first one is: rows of lines, or rows of faces that
+/// follow one another.
+fn makes_lines(from: Number, to: Number, w: &Window, outer: &[OuterLoop]) -> bool {
+    let lines = |bytes: usize| bytes.is_multiple_of(CACHE_LINE);
+    let (size, row) = (to.size(), w.dst_row);
+    let rows = (lines(w.cols * size) && (w.rows == 1 || lines(row.unsigned_abs())))
+        || (w.cols == FACE && w.rows.is_multiple_of(FACE_ROWS) && row == (FACE * size) as isize);
+    (w.src_col, w.dst_col) == (from.size() as isize, size as isize)
+        && rows
+        && outer.iter().all(|l| l.n == 1 || lines(l.dst.unsigned_abs()))
 }
 
 /// How the elements of a window lie.
@@ -335,7 +366,7 @@ pub(crate) fn scalar(on: Conversion<'_>) {
                 at.wrapping_add_signed(row).wrapping_add_signed(c.wrapping_mul(col))
             };
             let bits = on.from.load(on.src, place(on.src_at, src, w.src_col));
-            on.to.store(on.dst, place(on.dst_at, dst, w.dst_col), on.from.convert(on.to, bits));
+            on.to.store(on.dst.bytes, place(on.dst_at, dst, w.dst_col), on.from.convert(on.to, bits));
         }
     });
 }

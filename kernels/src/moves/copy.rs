@@ -111,7 +111,13 @@ pub(crate) fn rows(copy: StridedCopy<'_>) {
     }
 }
 
-/// [`body`] with non-temporal stores, of elements that suit them.
+/// Whether copies are done with non-temporal stores: transposes of whole lines, and elements that suit them.
+#[inline]
+pub(crate) fn is_streamed(copy: &StridedCopy<'_>) -> bool {
+    copy.suits_non_temporal() || transpose::makes_lines(copy)
+}
+
+/// [`body`] with non-temporal stores, of copies that suit them.
 #[inline(always)]
 pub(crate) fn non_temporal(copy: StridedCopy<'_>, stores: NonTemporal) {
     match stores {
@@ -122,6 +128,7 @@ pub(crate) fn non_temporal(copy: StridedCopy<'_>, stores: NonTemporal) {
 
 #[inline(always)]
 fn by_size<const AVX: bool>(copy: StridedCopy<'_>, stores: Stores<AVX>) {
+    let Some(copy) = transpose::attempt_non_temporal(copy, stores) else { return };
     match copy.elem() {
         32 => copy.each_non_temporal::<32, AVX>(stores),
         64 => copy.each_non_temporal::<64, AVX>(stores),

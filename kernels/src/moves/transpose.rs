@@ -2,23 +2,17 @@
 
 use wide::{u16x8, u32x4, u64x2};
 
-use crate::memory::{REGISTER, StridedCopy};
+use crate::memory::{CACHE_LINE, REGISTER, Stores, StridedCopy, Window};
 use crate::vectors::interleave::{cast, round, transpose_bytes};
 
 /// Does the copies if they are transposes with elements of 1, 2, 4 or 8 bytes of at least one whole block; otherwise
 /// gives them back.
 #[inline(always)]
 pub(crate) fn attempt(copy: StridedCopy<'_>) -> Option<StridedCopy<'_>> {
-    let contiguous = |copy: &StridedCopy<'_>| {
-        let (elem, w) = (copy.elem(), copy.window());
-        w.src_row.unsigned_abs() == elem && w.dst_col == elem as isize
+    let copy = match oriented(copy) {
+        Ok(copy) => copy,
+        Err(copy) => return Some(copy),
     };
-    let copy = if contiguous(&copy) { copy } else { copy.swapped() };
-    if !contiguous(&copy) || copy.window().rows.min(copy.window().cols) * copy.elem() < REGISTER {
-        return Some(copy.swapped());
-    }
-    // Rows that lie backward in the source are written backward.
-    let copy = if copy.window().src_row < 0 { copy.with_rows_reversed() } else { copy };
     match copy.elem() {
         1 => copy.blocks(transpose_bytes),
         2 => copy.blocks(
@@ -27,15 +21,85 @@ pub(crate) fn attempt(copy: StridedCopy<'_>) -> Option<StridedCopy<'_>> {
         ),
         4 => copy.blocks(
             #[inline(always)]
-            |rows| cast(round(round(cast::<_, u32x4, 4>(rows)))),
+            |rows| transpose_4(rows),
         ),
-        8 => copy.blocks(
+        _ => copy.blocks(
             #[inline(always)]
-            |rows| cast(round(cast::<_, u64x2, 2>(rows))),
+            |rows| transpose_8(rows),
         ),
-        _ => return Some(copy.swapped()),
     }
     None
+}
+
+/// [`attempt`] with non-temporal stores, of elements of 4 or 8 bytes and rows of the destination of [`LINES`] lines or more.
+#[inline(always)]
+pub(crate) fn attempt_non_temporal<const AVX: bool>(
+    copy: StridedCopy<'_>,
+    stores: Stores<AVX>,
+) -> Option<StridedCopy<'_>> {
+    if !makes_lines(&copy) {
+        return Some(copy);
+    }
+    let copy = match oriented(copy) {
+        Ok(copy) => copy,
+        Err(copy) => return Some(copy),
+    };
+    match copy.elem() {
+        4 => copy.strips(
+            stores,
+            #[inline(always)]
+            |rows| transpose_4(rows),
+        ),
+        _ => copy.strips(
+            stores,
+            #[inline(always)]
+            |rows| transpose_8(rows),
+        ),
+    }
+    None
+}
+
+/// Lines of a row of the destination from which on a transpose is worth strips.
+const LINES: usize = 2;
+
+/// Whether copies are transposes that [`attempt_non_temporal`] does.
+pub(crate) fn makes_lines(copy: &StridedCopy<'_>) -> bool {
+    let (elem, w) = (copy.elem(), copy.window());
+    let lines = |w: &Window| transposes(elem, w) && w.cols * elem >= LINES * CACHE_LINE;
+    matches!(elem, 4 | 8) && (lines(&w) || !transposes(elem, &w) && lines(&w.swapped()))
+}
+
+/// Whether the source is contiguous along the rows of a window, forward or backward, and the destination along its columns,
+/// for a block or more.
+#[inline(always)]
+fn transposes(elem: usize, w: &Window) -> bool {
+    matches!(elem, 1 | 2 | 4 | 8)
+        && w.src_row.unsigned_abs() == elem
+        && w.dst_col == elem as isize
+        && w.rows.min(w.cols) * elem >= REGISTER
+}
+
+/// A transpose with its source contiguous along the rows and forward, or the copies as they are.
+#[inline(always)]
+fn oriented(copy: StridedCopy<'_>) -> Result<StridedCopy<'_>, StridedCopy<'_>> {
+    let (elem, w) = (copy.elem(), copy.window());
+    let copy = match (transposes(elem, &w), transposes(elem, &w.swapped())) {
+        (true, _) => copy,
+        (false, true) => copy.swapped(),
+        (false, false) => return Err(copy),
+    };
+    // Rows that lie backward in the source are written backward.
+    Ok(if copy.window().src_row < 0 { copy.with_rows_reversed() } else { copy })
+}
+
+#[inline(always)]
+fn transpose_4(rows: [[u8; REGISTER]; 4]) -> [[u8; REGISTER]; 4] {
+    cast(round(round(cast::<_, u32x4, 4>(rows))))
+}
+
+#[inline(always)]
+fn transpose_8(rows: [[u8; REGISTER]; 2]) -> [[u8; REGISTER]; 2] {
+    cast(round(cast::<_, u64x2, 2>(rows)))
 }
 
 /// Rows, and elements of each, of what [`square`] transposes.

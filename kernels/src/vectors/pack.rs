@@ -9,7 +9,10 @@ use super::lanes::{Bf16, F16, F32, Lane};
 use super::mx::MxVector;
 use super::tile_packer::{TilePacker, pack_columns};
 use crate::formats::{BlockCodec, GROUP, MX_BLOCK, Number, Rounding, Rule, TileShape};
-use crate::memory::{ArrayOffsets, as_uninit, as_written, assert_readable, assert_writable, lies_inside};
+use crate::memory::{
+    ArrayOffsets, CACHE_LINE, Destination, Output, as_uninit, as_written, assert_readable, assert_writable,
+    lies_inside,
+};
 
 /// A row of tiles to pack: where their elements come from and where the packed tiles go.
 ///
@@ -91,7 +94,7 @@ pub(crate) struct Packing<'a> {
     from: Number,
     src: &'a [u8],
     args: PackArgs,
-    dst: &'a mut [MaybeUninit<u8>],
+    dst: Output<'a>,
     dst_at: usize,
     /// Whether the level has an instruction for [`f32::trunc`].
     truncates: bool,
@@ -108,7 +111,7 @@ impl<'a> Packing<'a> {
         from: Number,
         src: &'a [u8],
         args: &PackArgs,
-        dst: &'a mut [MaybeUninit<u8>],
+        dst: &'a mut Destination<'_>,
         dst_at: usize,
         truncates: bool,
     ) -> Option<Packing<'a>> {
@@ -125,6 +128,9 @@ impl<'a> Packing<'a> {
         assert!(a.tiles == 1 || a.dst_tile >= bytes, "{a:?} packs tiles of {bytes} bytes over each other");
         let step = isize::try_from(a.dst_tile).unwrap_or(isize::MAX);
         assert_writable(dst.len(), dst_at, bytes, [(a.tiles, step)].into_iter());
+        let lines =
+            bytes.is_multiple_of(CACHE_LINE) && (a.tiles == 1 || a.dst_tile.is_multiple_of(CACHE_LINE));
+        let dst = dst.output(lines);
         Some(Packing { codec, from, src, args: a, dst, dst_at, truncates })
     }
 
@@ -134,12 +140,21 @@ impl<'a> Packing<'a> {
         self.args.src_at.wrapping_add_signed((t as isize).wrapping_mul(self.args.src_tile))
     }
 
-    /// Where tile `t` goes.
+    /// Puts tile `t` in its place, or by way of L1 where its lines are stored past the caches.
     #[inline(always)]
-    fn out(&mut self, t: usize) -> &mut [MaybeUninit<u8>] {
-        &mut self.dst[self.dst_at + t * self.args.dst_tile..][..self.codec.tile_bytes()]
+    fn put(&mut self, t: usize, pack: impl FnOnce(&mut [MaybeUninit<u8>])) {
+        let at = self.dst_at + t * self.args.dst_tile;
+        let mut tile = PackedTile([MaybeUninit::uninit(); _]);
+        let PackedTile(tile) = &mut tile;
+        let tile = &mut tile[..self.codec.tile_bytes()];
+        pack(self.dst.room(tile, at));
+        self.dst.put(tile, at);
     }
 }
+
+/// The largest packed tile, from the beginning of a line on.
+#[repr(align(64))]
+struct PackedTile([MaybeUninit<u8>; TileShape::MAX_ELEMENTS + MAX_GROUPS]);
 
 /// What [`PackArgs`] say of a tile, in the rows and columns that are stored, or that it has.
 struct Stored {
@@ -244,7 +259,11 @@ fn in_place_tiles<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<'_
             offsets.arrays(src, on.at(next)),
             offsets.arrays(src, on.at(later)),
         ];
-        packer.pack::<L>(tiles, on.out(t));
+        on.put(
+            t,
+            #[inline(always)]
+            |out| packer.pack::<L>(tiles, out),
+        );
     }
 }
 
@@ -258,7 +277,11 @@ fn tiles_of_columns<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<
     for t in 0..args.tiles {
         let later = t.saturating_add(args.prefetch_tiles).min(last);
         let tiles = [offsets.arrays(src, on.at(t)), offsets.arrays(src, on.at(later))];
-        pack_columns::<E, L, N>(encode, groups, tiles, on.out(t));
+        on.put(
+            t,
+            #[inline(always)]
+            |out| pack_columns::<E, L, N>(encode, groups, tiles, out),
+        );
     }
 }
 
@@ -374,7 +397,7 @@ fn put_each<const N: usize, const M: usize>(
 ) {
     let mut to = on.dst_at + first * on.args.dst_tile;
     for (scale, codes) in scales.iter().zip(codes.as_chunks::<N>().0) {
-        let (to_scale, to_codes) = on.dst[to..][..1 + M].split_at_mut(1);
+        let (to_scale, to_codes) = on.dst.bytes[to..][..1 + M].split_at_mut(1);
         to_scale[0].write(*scale);
         to_codes.copy_from_slice(as_uninit(&join(codes)));
         to = to.wrapping_add(on.args.dst_tile);
@@ -405,7 +428,11 @@ fn gathered_tiles<E: Encode>(mut on: Packing<'_>, encode: E) {
         }
         let here = offsets.arrays(scratch.as_flattened(), 0);
         packer.start::<F32>(here);
-        packer.pack::<F32>([here; 3], on.out(t));
+        on.put(
+            t,
+            #[inline(always)]
+            |out| packer.pack::<F32>([here; 3], out),
+        );
     }
 }
 
@@ -478,7 +505,7 @@ fn array_offsets<const N: usize>(
 }
 
 /// Each tile is gathered row-major and packed by [`BlockCodec::pack_scalar`].
-pub(crate) fn scalar(mut on: Packing<'_>) {
+pub(crate) fn scalar(on: Packing<'_>) {
     let (codec, args, tile) = (on.codec, on.args, on.codec.tile());
     let PackArgs { rows, cols, src_row: row, src_col: col, faces, .. } = args;
     let read = Stored { tile, rows, cols, row, col, faces };
@@ -497,6 +524,6 @@ pub(crate) fn scalar(mut on: Packing<'_>) {
             }
         }
         codec.pack_scalar(values, packed);
-        on.out(t).copy_from_slice(as_uninit(packed));
+        on.dst.bytes[on.dst_at + t * on.args.dst_tile..][..packed.len()].copy_from_slice(as_uninit(packed));
     }
 }

@@ -8,7 +8,7 @@ use super::encode::MAX_GROUPS;
 use super::lanes::{Bf16, F16, F32, Lane};
 use super::mx::{FloatDecode, IntDecode, MxVector};
 use crate::formats::{BlockCodec, Decoding, GROUP, MX_BLOCK, Number, Rule, TileShape};
-use crate::memory::{assert_readable, assert_writable};
+use crate::memory::{CACHE_LINE, Destination, Output, assert_readable, assert_writable};
 
 /// A row of packed tiles to unpack: which rectangle of each, and where it goes.
 ///
@@ -46,7 +46,7 @@ pub(crate) struct Unpacking<'a> {
     to: Number,
     src: &'a [u8],
     args: UnpackArgs,
-    dst: &'a mut [MaybeUninit<u8>],
+    dst: Output<'a>,
 }
 
 impl<'a> Unpacking<'a> {
@@ -59,7 +59,7 @@ impl<'a> Unpacking<'a> {
         to: Number,
         src: &'a [u8],
         args: &UnpackArgs,
-        dst: &'a mut [MaybeUninit<u8>],
+        dst: &'a mut Destination<'_>,
     ) -> Option<Unpacking<'a>> {
         let (a, tile) = (*args, codec.tile());
         let inside = |first: usize, count: usize, side: usize| first <= side && count <= side - first;
@@ -74,7 +74,12 @@ impl<'a> Unpacking<'a> {
         assert_readable(src.len(), a.src_at, codec.tile_bytes(), [(a.tiles, step)].into_iter());
         let elements = [(a.tiles, a.dst_tile), (a.rows, a.dst_row), (a.cols, a.dst_col)];
         assert_writable(dst.len(), a.dst_at, to.size(), elements.into_iter());
-        Some(Unpacking { codec, to, src, args: a, dst })
+        // Rows that are lines, each at the beginning of one.
+        let tall = |n: usize, step: isize| n == 1 || step.unsigned_abs().is_multiple_of(CACHE_LINE);
+        let whole = (a.rows, a.cols) == (tile.rows(), tile.cols()) && a.dst_col == to.size() as isize;
+        let lines = whole && (a.cols * to.size()).is_multiple_of(CACHE_LINE) && tall(a.tiles, a.dst_tile);
+        let lines = lines && tall(a.rows, a.dst_row) && !codec.options().transposed;
+        Some(Unpacking { codec, to, src, args: a, dst: dst.output(lines) })
     }
 
     #[inline(always)]
@@ -149,20 +154,20 @@ fn blocks_of<D: Decode, L: Lane<N>, const N: usize, const M: usize>(
         let (scale, all_hold) = decode.scale(header[0]);
         let start = on.place(t, 0, 0);
         if whole && all_hold {
-            let out = on.dst[start..][..MX_BLOCK * N].as_chunks_mut().0.as_chunks_mut().0;
+            let out = on.dst.bytes[start..][..MX_BLOCK * N].as_chunks_mut().0.as_chunks_mut().0;
             for (codes, out) in codes.iter().zip(out) {
                 put::<D, L, N>(&decode.values(codes, scale), out);
             }
         } else {
-            let tile = Tile { header, codes, scales: &[scale], all_hold };
-            rectangle.unpack_part::<D, L, N>(decode, tile, on.dst, start);
+            let tile = Tile { header, codes, scales: &[scale; 2], all_hold };
+            rectangle.unpack_part::<D, L, N>(decode, tile, on.dst.bytes, start);
         }
     }
 }
 
 /// Tile by tile, row by row as stored, a group at a time.
 #[inline(always)]
-fn tiles<D: Decode, L: Lane<N>, const N: usize>(on: Unpacking<'_>, decode: D) {
+fn tiles<D: Decode, L: Lane<N>, const N: usize>(mut on: Unpacking<'_>, decode: D) {
     if on.codec.options().compact {
         return blocks::<D, L, N>(on, decode);
     }
@@ -182,17 +187,17 @@ fn tiles<D: Decode, L: Lane<N>, const N: usize>(on: Unpacking<'_>, decode: D) {
         let codes = spread(codec.format().code_bits(), packed, &mut bytes);
         let header = &header[..stored.elements() / (GROUP * D::GROUPS_PER_SCALE)];
         let mut all_hold = true;
-        for (scale, &shared) in scales.iter_mut().zip(header) {
-            let holds;
-            (*scale, holds) = decode.scale(shared);
+        for (scales, &shared) in scales.chunks_exact_mut(D::GROUPS_PER_SCALE).zip(header) {
+            let (scale, holds) = decode.scale(shared);
+            scales.fill(scale);
             all_hold &= holds;
         }
         let start = on.place(t, 0, 0);
         if whole && all_hold {
-            rectangle.unpack_whole::<D, L, N>(decode, codes, &scales, on.dst, start);
+            rectangle.unpack_whole::<D, L, N>(decode, codes, &scales, &mut on.dst, start);
         } else {
             let tile = Tile { header, codes, scales: &scales, all_hold };
-            rectangle.unpack_part::<D, L, N>(decode, tile, on.dst, start);
+            rectangle.unpack_part::<D, L, N>(decode, tile, on.dst.bytes, start);
         }
     }
 }
@@ -228,18 +233,25 @@ impl Rectangle {
         decode: D,
         codes: &[[u8; GROUP]],
         scales: &[f32; MAX_GROUPS],
-        dst: &mut [MaybeUninit<u8>],
+        dst: &mut Output<'_>,
         start: usize,
     ) {
-        let Rectangle { stored, rows, cols, row, .. } = self;
-        for r in 0..rows {
-            let (at, first) =
-                (start.wrapping_add_signed((r as isize).wrapping_mul(row)), stored.slot(r, 0) / GROUP);
-            let out = &mut dst[at..][..N * cols];
-            for (c, out) in out.as_chunks_mut::<N>().0.as_chunks_mut::<GROUP>().0.iter_mut().enumerate() {
-                let group = first + c * stored.face_rows();
-                let scale = scales[group / D::GROUPS_PER_SCALE];
-                put::<D, L, N>(&decode.values(&codes[group], scale), out);
+        let Rectangle { stored, row, cols, .. } = self;
+        let (tall, across, groups) = (stored.face_rows(), cols / GROUP, stored.elements() / GROUP);
+        let mut at = start;
+        let mut line = [[[MaybeUninit::new(0); N]; GROUP]; 2];
+        let bands =
+            codes[..groups].chunks_exact(tall * across).zip(scales[..groups].chunks_exact(tall * across));
+        for (codes, scales) in bands {
+            for r in 0..tall {
+                let room = dst.room(&mut line.as_flattened_mut().as_flattened_mut()[..cols * N], at);
+                let groups = room.as_chunks_mut::<N>().0.as_chunks_mut::<GROUP>().0;
+                for (face, out) in groups.iter_mut().enumerate() {
+                    let group = face * tall + r;
+                    put::<D, L, N>(&decode.values(&codes[group], scales[group]), out);
+                }
+                dst.put(&line.as_flattened().as_flattened()[..cols * N], at);
+                at = at.wrapping_add_signed(row);
             }
         }
     }
@@ -262,7 +274,7 @@ impl Rectangle {
                 let len = (left + GROUP).min(col0 + cols) - from;
                 let at = start.wrapping_add_signed(((from - col0) as isize).wrapping_mul(col));
                 let group = stored.slot(row0 + r, left) / GROUP;
-                let (scale, codes) = (scales[group / D::GROUPS_PER_SCALE], &codes[group]);
+                let (scale, codes) = (scales[group], &codes[group]);
                 let mut apart = [[MaybeUninit::new(0); N]; GROUP];
                 let in_place = col == N as isize && len == GROUP;
                 let out = match in_place {
@@ -348,7 +360,7 @@ pub(crate) fn scalar(on: Unpacking<'_>) {
             for c in 0..a.cols {
                 let value = on.codec.decode_at(on.tile(t), a.row0 + r, a.col0 + c);
                 let bits = Number::F32.convert(on.to, value.to_bits().into());
-                on.to.store(on.dst, on.place(t, r, c), bits);
+                on.to.store(on.dst.bytes, on.place(t, r, c), bits);
             }
         }
     }

@@ -1,28 +1,45 @@
 //! Elements that go from source to destination at once, by non-temporal stores.
 
+use kernels::Number;
+
 use super::blocks::{Segment, between, by_source, stays_in_unit};
-use crate::plan::conversion::{Endpoint, Op};
+use crate::plan::conversion::{Conversion, Endpoint, Op};
 use crate::plan::ir::{LINE, Loop, Schedule};
-use crate::tuning::Tuning;
 
 /// Bytes that one non-temporal store writes.
 const STORE: i64 = 32;
 
-/// Whether elements come in runs of whole stores at places that are multiples of stores.
+/// Rows of a face that a kernel converts together, and elements of each.
+const FACE: [u64; 2] = [8, 16];
+
+/// Whether elements come in runs of whole stores at places that are multiples of stores; where they are converted, in runs of
+/// whole lines, or in rows of faces that are such a run.
 pub(super) fn applies(loops: &[Loop], src: &Endpoint, op: Op) -> bool {
-    let (Op::Copy(size), None, Some((run, outer))) = (op, src.codec, loops.split_last()) else {
-        return false;
-    };
-    let whole = |bytes: i64| bytes % STORE == 0;
-    let size = size as i64;
-    run.step[1] == size
-        && run.step[4] == size
-        && whole(run.n as i64 * size)
-        && outer.iter().all(|l| l.step[3] != 0 || whole(l.step[4]))
+    let (None, Some((run, outer))) = (src.codec, loops.split_last()) else { return false };
+    let whole = |unit: i64, outer: &[Loop]| outer.iter().all(|l| l.step[3] != 0 || l.step[4] % unit == 0);
+    let runs = |from: usize, to: usize| (run.step[1], run.step[4]) == (from as i64, to as i64);
+    match op {
+        Op::Copy(size) => runs(size, size) && run.n as i64 * size as i64 % STORE == 0 && whole(STORE, outer),
+        Op::Convert(from, to) if [from, to].into_iter().all(has_lanes) => {
+            let (line, bytes) = (LINE as i64, run.n as i64 * to.size() as i64);
+            let face = outer.split_last().is_some_and(|(rows, outer)| {
+                let [together, elements] = FACE;
+                run.n == elements && rows.step[4] == bytes && rows.n % together == 0 && whole(line, outer)
+            });
+            runs(from.size(), to.size()) && (bytes % line == 0 && whole(line, outer) || face)
+        }
+        _ => false,
+    }
+}
+
+/// Whether kernels convert a format to others that have this, and back, in loops of their own.
+fn has_lanes(number: Number) -> bool {
+    matches!(number, Number::F32 | Number::Bf16 | Number::F16 | Number::Sen169)
 }
 
 /// The schedule of such elements; splits a loop where a line of the destination needs only a part of it.
-pub(super) fn schedule(loops: &mut Vec<Loop>, dst: &Endpoint, tuning: &Tuning) -> Schedule {
+pub(super) fn schedule(loops: &mut Vec<Loop>, conversion: Conversion<'_>) -> Schedule {
+    let Conversion { dst, op, tuning, .. } = conversion;
     let most = tuning.direct_segment as i64;
     let block_bytes = dst.block_bytes as i64;
     let segment = Segment::chain(loops, block_bytes, most, |i| stays_in_unit(&loops[i]));
@@ -30,16 +47,22 @@ pub(super) fn schedule(loops: &mut Vec<Loop>, dst: &Endpoint, tuning: &Tuning) -
     let mut between = between(loops, segment.first, |l| if stays_in_unit(l) { l.step[1].abs() } else { 0 });
     between.retain(|&i| loops[i].step[1].abs() < most);
     let run = loops.last().map_or(0, |run| run.n as i64 * run.step[4]);
-    let mut schedule = if !between.is_empty() && run < LINE as i64 {
+    // Rows of faces are converted so many at a time.
+    let together = if matches!(op, Op::Convert(..)) && run < LINE as i64 { FACE[0] as i64 * run } else { 0 };
+    let pair = (tuning.direct_pair as i64).max(together);
+    let gathers = !between.is_empty() && run < LINE as i64;
+    let mut schedule = if gathers && tuning.gathered_pair == 0 {
         as_written(loops, &segment, &between, tuning.direct_source as u64)
     } else {
-        let line = match between.is_empty() {
-            true => split(loops, block_bytes, tuning.direct_pair as i64),
-            false => loops.len() - 1,
+        let line = split(loops, block_bytes, if gathers { tuning.gathered_pair as i64 } else { pair });
+        let sizes = [op.source_size() as i64, block_bytes];
+        let schedule = as_read(loops, sizes, line, tuning.direct_run as i64);
+        // One stream is fetched far ahead, several a little, and what lines are gathered from by the processor itself.
+        let prefetch_distance = match (loops.len(), between.is_empty()) {
+            (1, _) => tuning.fetched as i64,
+            (_, true) => tuning.direct_fetched as i64,
+            (_, false) => 0,
         };
-        let schedule = as_read(loops, block_bytes, line, tuning.direct_run as i64);
-        // A single stream is fetched by the processor itself.
-        let prefetch_distance = if between.is_empty() { tuning.direct_fetched as i64 } else { 0 };
         Schedule { prefetch_distance, ..schedule }
     };
     let count = loops.len();
@@ -66,16 +89,16 @@ fn as_written(loops: &[Loop], segment: &Segment, between: &[usize], source: u64)
 }
 
 /// The source's order, but for the loops from `line` on, which fill a line and its neighbour. Blocks have runs of
-/// `run` bytes on both sides.
-fn as_read(loops: &[Loop], block_bytes: i64, line: usize, run: i64) -> Schedule {
+/// `run` bytes on both sides, where elements have `sizes`.
+fn as_read(loops: &[Loop], sizes: [i64; 2], line: usize, run: i64) -> Schedule {
     let order = by_source(loops);
     let outside = order.iter().copied().filter(|&i| i < line);
     let within = outside.chain(line..loops.len()).collect();
     let mut schedule = Schedule::ordered(loops, order, within);
     let mut chained: Vec<usize> = (0..loops.len()).filter(|&i| stays_in_unit(&loops[i])).collect();
-    for side in [1, 4] {
+    for (side, size) in [1, 4].into_iter().zip(sizes) {
         chained.sort_by_key(|&i| loops[i].step[side]);
-        let mut extent = block_bytes;
+        let mut extent = size;
         for &i in &chained {
             if loops[i].step[side] != extent || extent >= run {
                 break;

@@ -8,7 +8,8 @@
 //!
 //! - [`direct`]: elements that come in whole aligned stores (a row of a face, a stick) go from source to destination at
 //!   once.
-//! - [`assembled`]: all others (transposes, conversions, ragged rows) are assembled in L1, a block at a time, and
+//! - [`lines`]: rows that a kernel transposes and stores line by line.
+//! - [`assembled`]: all others (other transposes, conversions, ragged rows) are assembled in L1, a block at a time, and
 //!   written from there; what later blocks read is fetched meanwhile.
 //! - [`tiles`]: tiles are packed a row of tiles at a time.
 //! - [`cached`](assembled::cached): what stays in the caches is not assembled.
@@ -18,9 +19,10 @@
 mod assembled;
 mod blocks;
 mod direct;
+mod lines;
 mod tiles;
 
-use super::conversion::Conversion;
+use super::conversion::{Conversion, Op};
 use super::ir::{LINE, Leaf, Loop, Nest, Schedule, ScheduledNest};
 use blocks::stays_in_unit;
 
@@ -36,7 +38,9 @@ pub(super) fn transposes(nests: &[Nest], conversion: Conversion<'_>) -> bool {
 /// are a call for each piece.
 pub(super) fn goes_directly(nests: &[Nest], conversion: Conversion<'_>) -> bool {
     let Conversion { src, op, .. } = conversion;
-    let direct = |loops: &[Loop]| loops.iter().all(stays_in_unit) && direct::applies(loops, src, op);
+    let copies = matches!(op, Op::Copy(_));
+    let direct =
+        |loops: &[Loop]| copies && loops.iter().all(stays_in_unit) && direct::applies(loops, src, op);
     nests.iter().any(|nest| nest.leaf == Leaf::Element && direct(&nest.loops))
 }
 
@@ -47,14 +51,17 @@ pub(super) fn scatters(nests: &[Nest], conversion: Conversion<'_>) -> bool {
 
 /// Chooses how each nest runs.
 pub(super) fn schedule(nests: Vec<Nest>, conversion: Conversion<'_>) -> Vec<ScheduledNest> {
-    let Conversion { src, dst, op, streams, tuning } = conversion;
+    let Conversion { src, dst, op, streams, .. } = conversion;
     let scheduled = |nest: Nest| {
         let Nest { at, mut loops, leaf, schedule: () } = nest;
         let schedule = match &leaf {
             Leaf::Fill => fill(&loops, dst.block_bytes),
             Leaf::Pack(parts) => tiles::schedule(&loops, parts, conversion),
             Leaf::Element if streams && direct::applies(&loops, src, op) => {
-                direct::schedule(&mut loops, dst, tuning)
+                direct::schedule(&mut loops, conversion)
+            }
+            Leaf::Element if streams && lines::applies(&loops, conversion) => {
+                lines::schedule(&loops, conversion)
             }
             Leaf::Element => {
                 let (schedule, segment) = assembled::schedule(&loops, conversion);

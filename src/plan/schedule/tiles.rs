@@ -42,9 +42,9 @@ pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<
     if let Some(row) = row {
         schedule.tiles = Some(row);
         schedule.blocks[row] = loops[row].n;
-        // Whole lines, if the tiles of a row are a run of bytes.
+        // Whole lines, if the tiles of a row are a run of bytes. Tiles that are whole lines are stored by the kernel.
         let block_bytes = dst.block_bytes as i64;
-        if streams && rows && loops[row].step[4] == block_bytes {
+        if streams && rows && loops[row].step[4] == block_bytes && block_bytes % LINE as i64 != 0 {
             let whole = (1..=4).find(|n| n * block_bytes % LINE as i64 == 0).unwrap_or(1);
             schedule.segment = row;
             schedule.blocks[row] =

@@ -1,7 +1,7 @@
 //! Casts of whole numbers.
 
 use super::{Kernels, as_written, one_of};
-use crate::{Cast, Integer, Number, OuterLoop, Window};
+use crate::{Cast, Hints, Integer, Number, OuterLoop, Window};
 
 /// Every pair of formats over the edges of all ranges, through the windows that take a path of their own.
 pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
@@ -36,7 +36,16 @@ pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
         let outer = [OuterLoop { n: 2, src: 20 * f, dst: 18 * t }, OuterLoop { n: 3, src: -f, dst: 6 * t }];
         let run = |kernels: &Kernels| {
             let mut dst = vec![0xEE; 36 * to + 8];
-            let fits = kernels.cast_loops(cast, &src, 2 * from, as_written(&mut dst), 3, &w, &outer, 64);
+            let fits = kernels.cast_loops(
+                cast,
+                &src,
+                2 * from,
+                as_written(&mut dst),
+                3,
+                &w,
+                &outer,
+                Hints { prefetch_distance: 64, strip: 0 },
+            );
             (fits, dst)
         };
         assert_eq!(run(tested), run(rule), "{} {cast:?} in loops", tested.isa().name());

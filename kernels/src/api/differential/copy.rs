@@ -1,7 +1,7 @@
 //! Copies and transposes.
 
-use super::{Kernels, as_written, one_of, sampled};
-use crate::{OuterLoop, Window};
+use super::{Kernels, as_written, one_of, sampled, ways};
+use crate::{Hints, OuterLoop, Window};
 
 /// Bytes left around the window on all sides; none may change.
 const MARGIN: usize = 24;
@@ -38,9 +38,44 @@ pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
     }
 }
 
+/// Transposes with rows of the destination that begin anywhere in a line, of fewer and more lines than a strip has.
+fn sweep_strips(tested: &'static Kernels, rule: &'static Kernels) {
+    let sizes = [(3, 40), (4, 33), (16, 32), (17, 48), (37, 64), (2, 100), (40, 131)];
+    for (turn, (rows, cols)) in one_of(7, 0, sizes).enumerate() {
+        for elem in one_of(2, turn, [4, 8_usize]) {
+            let (e, r, c) = (elem as isize, rows as isize, cols as isize);
+            let src: Vec<u8> = (0..((rows + 3) * cols * elem) as u32)
+                .map(|i| (i.wrapping_mul(0x9E37_79B1) >> 24) as u8)
+                .collect();
+            let backward = src.len() - (cols * (rows + 3) - rows + 1) * elem;
+            let sources = [(0, e, r * e), (12, e, (r + 3) * e), (backward, -e, (r + 3) * e)];
+            let pitches = [c * e, (c * e + 63) / 64 * 64, c * e + 4, -(c * e + 64)];
+            for (src_at, src_row, src_col) in one_of(3, turn, sources) {
+                for (pitch, strip) in pitches.into_iter().zip([64, 0, 128, 1 << 20]) {
+                    let w = Window { rows, cols, src_row, src_col, dst_row: pitch, dst_col: e };
+                    let (at, len) = extent(elem, (rows, pitch), (cols, e));
+                    let run = |kernels: &'static Kernels| {
+                        let (src, hints) = (&src, Hints { prefetch_distance: 256, strip });
+                        ways(kernels, len + 7, at + 3, move |dst| {
+                            kernels.copy_loops(elem, src, src_at, dst, at + 3, &w, &[], hints);
+                        })
+                    };
+                    let want = run(rule).next().unwrap();
+                    assert!(
+                        run(tested).all(|got| got == want),
+                        "{} transpose of {elem} over {w:?} in strips of {strip}",
+                        tested.isa().name()
+                    );
+                }
+            }
+        }
+    }
+}
+
 /// Elements of whole units of non-temporal stores and others, at aligned and other places, in loops; some prefetch distances
 /// lead outside of the source.
-pub(crate) fn sweep_non_temporal(tested: &Kernels, rule: &Kernels) {
+pub(crate) fn sweep_non_temporal(tested: &'static Kernels, rule: &'static Kernels) {
+    sweep_strips(tested, rule);
     for elem in one_of(3, 0, [32, 2048, 4096, 48, 64, 96, 128, 100, 160]) {
         let places = [(0, 0, 0), (32, 64, 128), (0, 32, -999), (32, 0, 1 << 30), (8, 32, 64)];
         for (at, gap, distance) in one_of(5, elem / 16, places) {
@@ -63,7 +98,8 @@ pub(crate) fn sweep_non_temporal(tested: &Kernels, rule: &Kernels) {
                 let mut dst = vec![before; 36 * pitch + 128];
                 let aligned = dst.as_ptr().align_offset(64);
                 kernels.non_temporal(as_written(&mut dst), |dst| {
-                    kernels.copy_loops(elem, &src, 0, dst, aligned + at, &w, &outer, distance);
+                    let hints = Hints { prefetch_distance: distance, strip: 0 };
+                    kernels.copy_loops(elem, &src, 0, dst, aligned + at, &w, &outer, hints);
                 });
                 dst[aligned..][..36 * pitch + 64].to_vec()
             };

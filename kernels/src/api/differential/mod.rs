@@ -8,8 +8,34 @@ pub(super) mod pack;
 pub(super) mod unpack;
 
 use super::Kernels;
+use crate::Destination;
 use crate::memory::as_written;
 use crate::{BlockCodec, BlockFormat, BlockOptions, Decoding, Number, Rounding, TileShape};
+
+/// What a call leaves in `len` bytes, each 0xEE before: by ordinary stores, and by non-temporal ones where byte `at` is so many
+/// bytes behind a boundary of lines.
+pub(super) fn ways(
+    kernels: &Kernels,
+    len: usize,
+    at: usize,
+    mut call: impl FnMut(&mut Destination<'_>),
+) -> impl Iterator<Item = Vec<u8>> {
+    [None, Some(0), Some(16), Some(62)].into_iter().map(move |behind| {
+        let mut memory = vec![0xEE; len + 128];
+        let line = memory.as_ptr().align_offset(64);
+        // A multiple of lines more than it takes to get there.
+        let first = (line + behind.unwrap_or(0) + 64 - at % 64) % 64;
+        let bytes = as_written(&mut memory[first..][..len]);
+        match behind {
+            None => call(&mut Destination::cached(bytes)),
+            Some(_) => kernels.non_temporal(bytes, |dst| call(dst)),
+        }
+        let all = memory.iter().enumerate();
+        let outside = all.filter(|(i, _)| !(first..first + len).contains(i)).any(|(_, &byte)| byte != 0xEE);
+        assert!(!outside, "a byte outside of the destination is written");
+        memory[first..][..len].to_vec()
+    })
+}
 
 /// All of `from..=to`; under Miri, which is a thousand times slower, its first and last.
 pub(super) fn sampled(from: usize, to: usize) -> impl Iterator<Item = usize> {

@@ -1,10 +1,10 @@
 //! Packing of block formats.
 
-use super::{Kernels, Random, as_written, codecs, one_of};
+use super::{Kernels, Random, codecs, one_of, ways};
 use crate::{BlockCodec, BlockFormat, BlockOptions, Decoding, Number, PackArgs, TileShape};
 
 /// Every codec, source format and arrangement that takes a path of its own; then many rows on the fast paths.
-pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
+pub(crate) fn sweep(tested: &'static Kernels, rule: &'static Kernels) {
     let mut random = Random::new(1);
     let packing = codecs().filter(|codec| codec.options().decoding == Decoding::Exact);
     for (turn, codec) in packing.enumerate() {
@@ -87,14 +87,20 @@ pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
     }
 }
 
-fn same(tested: &Kernels, rule: &Kernels, codec: &BlockCodec, from: Number, src: &[u8], args: &PackArgs) {
-    let run = |kernels: &Kernels| {
-        let mut dst = vec![0xEE; args.tiles * args.dst_tile + 5];
-        kernels.pack(codec, from, src, args, as_written(&mut dst), 5);
-        dst
+fn same(
+    tested: &'static Kernels,
+    rule: &'static Kernels,
+    codec: &BlockCodec,
+    from: Number,
+    src: &[u8],
+    args: &PackArgs,
+) {
+    let run = |kernels: &'static Kernels| {
+        let len = args.tiles * args.dst_tile + 5;
+        ways(kernels, len, 5, move |dst| kernels.pack(codec, from, src, args, dst, 5))
     };
-    let (got, want) = (run(tested), run(rule));
-    if got != want {
+    let want = run(rule).next().unwrap();
+    for got in run(tested).filter(|got| *got != want) {
         let at = (0..got.len()).find(|&i| got[i] != want[i]).unwrap();
         let isa = tested.isa().name();
         panic!(

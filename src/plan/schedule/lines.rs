@@ -1,0 +1,64 @@
+//! Elements of which a kernel makes whole lines of the destination by itself, and stores them: transposes, and tiles that are
+//! unpacked to rows.
+
+use kernels::Number;
+
+use super::assembled;
+use super::blocks::stays_in_unit;
+use crate::plan::conversion::{Conversion, Op};
+use crate::plan::ir::{LINE, Loop, Schedule};
+
+/// The least lines of a row of the destination: of fewer, blocks of several rows are assembled.
+const LEAST_LINES: i64 = 2;
+
+/// The loop along which the source lies, where the innermost one makes rows of the destination and a kernel transposes both.
+fn across(loops: &[Loop], conversion: Conversion<'_>) -> Option<usize> {
+    let Conversion { src, op: Op::Copy(size @ (4 | 8)), .. } = conversion else { return None };
+    let (size, (run, outer)) = (size as i64, loops.split_last()?);
+    let bytes = |l: &Loop| (l.n as i64).saturating_mul(size);
+    let rows = stays_in_unit(run) && run.step[4] == size && bytes(run) >= LEAST_LINES * LINE as i64;
+    let lies = |l: &Loop| stays_in_unit(l) && l.step[1].abs() == size && bytes(l) >= LINE as i64;
+    let across = outer.iter().position(lies)?;
+    (src.codec.is_none() && rows && run.step[1].abs() != size).then_some(across)
+}
+
+/// Whether rows of tiles are lines of the destination.
+fn unpacks(loops: &[Loop], conversion: Conversion<'_>) -> bool {
+    let Conversion { src, dst, op, .. } = conversion;
+    let (Some(codec), Some((run, outer))) = (src.codec, loops.split_last()) else { return false };
+    let lines = |bytes: i64| bytes % LINE as i64 == 0;
+    let bytes = dst.block_bytes as i64;
+    matches!(op, Op::Convert(_, Number::F32 | Number::Bf16 | Number::F16))
+        && run.n == codec.tile().cols() as u64
+        && (run.step[2], run.step[4]) == (1, bytes)
+        && lines(run.n as i64 * bytes)
+        && outer.iter().all(|l| stays_in_unit(l) && lines(l.step[4]))
+}
+
+/// Whether a kernel makes whole lines of the elements by itself.
+pub(super) fn applies(loops: &[Loop], conversion: Conversion<'_>) -> bool {
+    across(loops, conversion).is_some() || unpacks(loops, conversion)
+}
+
+/// The schedule of such elements: a call takes all of some rows, or a row of tiles.
+pub(super) fn schedule(loops: &[Loop], conversion: Conversion<'_>) -> Schedule {
+    match conversion.src.codec {
+        Some(_) => assembled::cached(loops, conversion, assembled::schedule(loops, conversion).0),
+        None => transposed(loops, conversion),
+    }
+}
+
+fn transposed(loops: &[Loop], conversion: Conversion<'_>) -> Schedule {
+    let mut schedule = Schedule::new(loops);
+    schedule.rows = across(loops, conversion);
+    schedule.cols = loops.len().checked_sub(1);
+    if let Some(i) = schedule.cols {
+        schedule.blocks[i] = loops[i].n;
+    }
+    if let Some(i) = schedule.rows {
+        schedule.blocks[i] = loops[i].n.min(conversion.tuning.transposed_rows as u64);
+    }
+    let step = schedule.rows.map_or(0, |i| loops[i].step[1].signum());
+    schedule.prefetch_distance = conversion.tuning.transposed_fetched as i64 * step;
+    schedule
+}
