@@ -152,7 +152,9 @@ impl Case {
         let unpacks = self.from.starts_with("ttnn");
         let bytes =
             if unpacks { plan.source_bytes().max(plan.destination_bytes()) } else { plan.source_bytes() };
-        Ok(Job { name: self.name, from, to, plan, bytes })
+        // What was never packed has exponents that are rare in packed tiles, and take longer.
+        let packing = unpacks.then(|| Plan::compile(&to, &from, &options)).transpose()?;
+        Ok(Job { name: self.name, from, to, plan, packing, bytes })
     }
 }
 
@@ -164,6 +166,8 @@ pub struct Job {
     to: Layout,
     /// The conversion.
     pub plan: Plan,
+    /// What makes the source of numbers, if it is made of others.
+    packing: Option<Plan>,
     /// Bytes that rates count: the source's, or the destination's where it is the larger one by unpacking.
     pub bytes: usize,
 }
@@ -223,12 +227,18 @@ impl Memory {
     /// Makes room for a job, with numbers in its source.
     ///
     /// # Errors
-    /// As [`AlignedBuffer::new`].
+    /// As [`AlignedBuffer::new`], and as [`Plan::execute`].
     pub fn prepare(&mut self, job: &Job) -> Result<()> {
         self.source.resize(job.plan.source_bytes())?;
         self.destination.resize(job.plan.destination_bytes())?;
         self.copy.resize(job.bytes)?;
-        numbers(&mut self.source);
+        match &job.packing {
+            None => numbers(&mut self.source),
+            Some(packing) => {
+                numbers(&mut self.destination);
+                packing.execute(&self.destination, &mut self.source)?;
+            }
+        }
         // Pages of the system come with the first store.
         self.destination.fill(1);
         self.copy.fill(1);
