@@ -4,6 +4,8 @@
 //! Lowering makes `Nest`s, scheduling makes [`ScheduledNest`]s of them, and only the verifier makes
 //! [`Verified`](super::verify::Verified) nests, which are the only ones that a [`Plan`](super::Plan) holds.
 
+use kernels::{Hints, MAX_OUTER_LOOPS, OuterLoop, Window};
+
 use crate::layout::axis::Addr;
 use crate::layout::piecewise::Step;
 
@@ -155,6 +157,19 @@ impl Schedule {
             ..Schedule::default()
         }
     }
+}
+
+/// The one kernel call that does all of a plan, of those that need no more.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WholeCall {
+    /// Byte of the source, and of the destination, where the first element lies.
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) window: Window,
+    /// The loops around the window are the last `taken` of these.
+    pub(crate) outer: [OuterLoop; MAX_OUTER_LOOPS],
+    pub(crate) taken: usize,
+    pub(crate) hints: Hints,
 }
 
 /// A tile of the source that is read where it lies: the strides of its valid corner, in bytes. A whole tile may lie in faces; its

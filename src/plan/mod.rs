@@ -28,7 +28,7 @@ pub(crate) use verify::Verified;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::tuning::{Tuning, in_force};
-use ir::Leaf;
+use ir::{Leaf, WholeCall};
 
 /// A compiled and proved conversion from one layout to another; immutable, and usable from any thread.
 #[derive(Debug, Clone)]
@@ -46,6 +46,8 @@ pub struct Plan {
     pub(crate) streams: bool,
     options: Options,
     pub(crate) tuning: Tuning,
+    /// The call that does all of it, if one does; found by the first execution.
+    pub(crate) whole_call: OnceLock<Option<WholeCall>>,
 }
 
 impl Plan {
@@ -104,7 +106,20 @@ impl Plan {
         let (fill, pad) =
             if filled { fill(&target, dst.fill())? } else { (Box::default(), dst.fill() as f32) };
         let (options, tuning) = (*options, *tuning);
-        Ok(Plan { nests, src: source, dst: target, op, fill, pad, kernels, streams, options, tuning })
+        let whole_call = OnceLock::new();
+        Ok(Plan {
+            nests,
+            src: source,
+            dst: target,
+            op,
+            fill,
+            pad,
+            kernels,
+            streams,
+            options,
+            tuning,
+            whole_call,
+        })
     }
 
     /// Bytes of the source: all its buffers, one after another.

@@ -1,6 +1,7 @@
 //! The verifier, by mutation: a scheduled plan of which one field is changed is refused, or gives the same bytes.
 
 use std::cell::Cell;
+use std::sync::OnceLock;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -229,7 +230,11 @@ impl Subject<'_> {
         match verify::verify(nests, conversion(self.plan), self.layouts[0], self.layouts[1]) {
             Ok(nests) => {
                 if !same {
-                    run_all(&Plan { nests, ..self.plan.clone() }, &self.source, &self.expect)?;
+                    run_all(
+                        &Plan { nests, whole_call: OnceLock::new(), ..self.plan.clone() },
+                        &self.source,
+                        &self.expect,
+                    )?;
                 }
                 Ok(false)
             }

@@ -4,10 +4,10 @@ use kernels::{Cast, Destination, Hints, MAX_OUTER_LOOPS, Number, OuterLoop, Tile
 
 use smallvec::SmallVec;
 
-use super::clip::advance;
+use super::clip::{advance, place};
 use super::compact::{Compact, Compaction};
 use super::destination::writable;
-use crate::plan::ir::{AddressPair, ScheduledNest};
+use crate::plan::ir::{AddressPair, ScheduledNest, WholeCall};
 use crate::plan::{Op, OutOfRange, Plan};
 
 /// The kernel calls for blocks of one size, of a nest of at most `N` loops: which of them a call takes, and which are walked
@@ -110,6 +110,32 @@ impl<'p, const N: usize> Calls<'p, N> {
         self.hints = Hints { prefetch_distance: distance as isize, strip: plan.tuning.transposed_strip };
     }
 
+    /// The call for a block that begins at `at`, where it is one call that copies or converts from one unit to another.
+    pub(super) fn whole(&self, at: AddressPair) -> Option<WholeCall> {
+        let one = self.left == 0 && self.compaction.is_none() && self.plan.src.codec.is_none();
+        (one && matches!(self.plan.op, Op::Copy(_) | Op::Convert(..))).then(|| WholeCall {
+            from: (self.plan.src.space.unit_at(at[0]) + at[1]) as usize,
+            to: place(self.plan, at) as usize,
+            window: self.window(1),
+            outer: self.outer,
+            taken: self.taken,
+            hints: self.hints,
+        })
+    }
+
+    /// The window of a call, whose elements lie by step `k` of the loops in the source.
+    fn window(&self, k: usize) -> Window {
+        let ((rows, row, dst_row), (cols, col, dst_col)) = (self.rows, self.cols);
+        Window {
+            rows: rows as usize,
+            cols: cols as usize,
+            src_row: row[k] as isize,
+            src_col: col[k] as isize,
+            dst_row: dst_row as isize,
+            dst_col: dst_col as isize,
+        }
+    }
+
     /// How far a loop steps in what calls read: the source, or what was brought together of it.
     fn near(&self, i: usize) -> AddressPair {
         match &self.compaction {
@@ -163,15 +189,7 @@ impl<'p, const N: usize> Calls<'p, N> {
         to: usize,
     ) {
         let plan = self.plan;
-        let ((rows, row, dst_row), (cols, col, dst_col)) = (self.rows, self.cols);
-        let window = |k: usize| Window {
-            rows: rows as usize,
-            cols: cols as usize,
-            src_row: row[k] as isize,
-            src_col: col[k] as isize,
-            dst_row: dst_row as isize,
-            dst_col: dst_col as isize,
-        };
+        let window = |k: usize| self.window(k);
         let outer = &self.outer[MAX_OUTER_LOOPS - self.taken..];
         match (plan.src.codec, plan.op) {
             (Some(codec), Op::Convert(number, into)) => {

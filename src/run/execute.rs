@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use kernels::Destination;
+use kernels::{Destination, MAX_OUTER_LOOPS};
 
 use super::clip::{Chunk, linear};
 use super::destination::{writable, written};
@@ -14,8 +14,8 @@ use super::share::{Deal, Places, Share};
 use super::task::Task;
 use super::threads::Executor;
 use crate::error::{Error, Result};
-use crate::plan::ir::{Loop, ScheduledNest};
-use crate::plan::{OutOfRange, Plan};
+use crate::plan::ir::{Loop, ScheduledNest, WholeCall};
+use crate::plan::{Op, OutOfRange, Plan};
 
 /// Running: whole conversions, on one thread or several, and chunks.
 impl Plan {
@@ -209,6 +209,25 @@ impl Plan {
         near.div_ceil(iteration) * iteration
     }
 
+    /// Makes the whole destination by one kernel call, if there is one that does: to find it anew takes longer than to move a
+    /// small tensor.
+    fn is_done_by_one_call(&self, chunk: &Chunk, source: &[u8], bytes: &mut [MaybeUninit<u8>]) -> bool {
+        if chunk.len() != self.destination_bytes() {
+            return false;
+        }
+        let Some(call) = self.whole_call.get_or_init(|| Task::whole_call(self)) else { return false };
+        let WholeCall { from, to, window, outer, taken, hints } = call;
+        let (outer, dst) = (&outer[MAX_OUTER_LOOPS - taken..], &mut Destination::cached(bytes));
+        match self.op {
+            Op::Copy(size) => self.kernels.copy_loops(size, source, *from, dst, *to, window, outer, *hints),
+            Op::Convert(number, into) => {
+                self.kernels.convert_loops(number, into, source, *from, dst, *to, window, outer, *hints);
+            }
+            Op::Cast { .. } => return false,
+        }
+        true
+    }
+
     fn outcome(&self, out_of_range: Option<OutOfRange>) -> Result<()> {
         out_of_range.map_or(Ok(()), |value| Err(value.error(self.op)))
     }
@@ -218,6 +237,9 @@ impl Plan {
     fn run(&self, source: &[u8], source_begin: usize, share: Share<'_>) -> Option<OutOfRange> {
         match share {
             Share::Range(chunk, bytes) => {
+                if source_begin == 0 && self.is_done_by_one_call(&chunk, source, bytes) {
+                    return None;
+                }
                 let places = Places::From(chunk.begin() as i64);
                 let write = |out: &mut Destination<'_>| {
                     Task::new(self, source, source_begin, out, places).chunk(chunk)

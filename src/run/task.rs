@@ -7,7 +7,7 @@ use super::clip::{Chunk, View, advance, clip, linear, place};
 use super::compact::Compact;
 use super::elements::{Calls, Scratch};
 use super::share::{Dealt, Places};
-use crate::plan::ir::{AddressPair, Gather, LINE, Leaf, Loop, MAX_LOOPS, Schedule, ScheduledNest};
+use crate::plan::ir::{AddressPair, Gather, LINE, Leaf, Loop, MAX_LOOPS, Schedule, ScheduledNest, WholeCall};
 use crate::plan::{Op, OutOfRange, Plan};
 
 /// Loops of everyday nests. What is kept for each loop has so many places where they suffice: to clear [`MAX_LOOPS`] of each
@@ -40,6 +40,23 @@ impl<'a, 'd> Task<'a, 'd> {
     ) -> Task<'a, 'd> {
         let (source_begin, scratch) = (source_begin as i64, Scratch::default());
         Task { plan, source, source_begin, out, places, block: None, scratch, compact: None }
+    }
+
+    /// The one call that does all of a plan: that of a single nest which is a single block and has all bytes of a single unit.
+    pub(super) fn whole_call(plan: &Plan) -> Option<WholeCall> {
+        let [nest] = &*plan.nests else { return None };
+        let space = &plan.dst.space;
+        let alone = (space.units, space.pitch_bytes) == (1, space.unit_bytes) && !plan.streams;
+        let one = alone && nest.leaf == Leaf::Element && !nest.schedule.assembled && !nest.schedule.compacted;
+        if !one || nest.loops.len() > FEW_LOOPS {
+            return None;
+        }
+        let view = View::<FEW_LOOPS>::of(nest);
+        let blocks = Blocks::new(nest, &view, 0);
+        let mut calls = Calls::new(plan, nest);
+        calls.prepare(&blocks.size, false);
+        let all = nest.loops.iter().zip(blocks.size).all(|(l, n)| l.n == n);
+        calls.whole(blocks.at).filter(|_| all)
     }
 
     /// Writes all of `out`, which is the chunk; the first value that its destination cannot hold.

@@ -270,9 +270,9 @@ impl<'a> Conversion<'a> {
             }
         }
         let made = to.as_flattened().as_flattened();
-        if self.dst.is_streamed() && made.len() % CACHE_LINE == 0 {
+        if self.dst.is_streamed() && made.len().is_multiple_of(CACHE_LINE) {
             // Rows of whole lines, or rows that follow one another.
-            let run = if COLS * N % CACHE_LINE == 0 { COLS * N } else { made.len() };
+            let run = if (COLS * N).is_multiple_of(CACHE_LINE) { COLS * N } else { made.len() };
             let mut at = dst;
             for run in made.chunks_exact(run) {
                 self.dst.put(as_uninit(run), at);

@@ -9,24 +9,18 @@ use crate::vectors::interleave::{cast, round, transpose_bytes};
 /// gives them back.
 #[inline(always)]
 pub(crate) fn attempt(copy: StridedCopy<'_>) -> Option<StridedCopy<'_>> {
-    let copy = match oriented(copy) {
-        Ok(copy) => copy,
-        Err(copy) => return Some(copy),
-    };
+    let (copy, is_one) = oriented(copy);
+    if !is_one {
+        return Some(copy);
+    }
     match copy.elem() {
         1 => copy.blocks(transpose_bytes),
         2 => copy.blocks(
             #[inline(always)]
             |rows| cast(u16x8::transpose(cast(rows))),
         ),
-        4 => copy.blocks(
-            #[inline(always)]
-            |rows| transpose_4(rows),
-        ),
-        _ => copy.blocks(
-            #[inline(always)]
-            |rows| transpose_8(rows),
-        ),
+        4 => copy.blocks(transpose_4),
+        _ => copy.blocks(transpose_8),
     }
     None
 }
@@ -40,21 +34,13 @@ pub(crate) fn attempt_non_temporal<const AVX: bool>(
     if !makes_lines(&copy) {
         return Some(copy);
     }
-    let copy = match oriented(copy) {
-        Ok(copy) => copy,
-        Err(copy) => return Some(copy),
-    };
+    let (copy, is_one) = oriented(copy);
+    if !is_one {
+        return Some(copy);
+    }
     match copy.elem() {
-        4 => copy.strips(
-            stores,
-            #[inline(always)]
-            |rows| transpose_4(rows),
-        ),
-        _ => copy.strips(
-            stores,
-            #[inline(always)]
-            |rows| transpose_8(rows),
-        ),
+        4 => copy.strips(stores, transpose_4),
+        _ => copy.strips(stores, transpose_8),
     }
     None
 }
@@ -79,17 +65,17 @@ fn transposes(elem: usize, w: &Window) -> bool {
         && w.rows.min(w.cols) * elem >= REGISTER
 }
 
-/// A transpose with its source contiguous along the rows and forward, or the copies as they are.
+/// A transpose with its source contiguous along the rows and forward, and whether the copies are one; as they are otherwise.
 #[inline(always)]
-fn oriented(copy: StridedCopy<'_>) -> Result<StridedCopy<'_>, StridedCopy<'_>> {
+fn oriented(copy: StridedCopy<'_>) -> (StridedCopy<'_>, bool) {
     let (elem, w) = (copy.elem(), copy.window());
     let copy = match (transposes(elem, &w), transposes(elem, &w.swapped())) {
         (true, _) => copy,
         (false, true) => copy.swapped(),
-        (false, false) => return Err(copy),
+        (false, false) => return (copy, false),
     };
     // Rows that lie backward in the source are written backward.
-    Ok(if copy.window().src_row < 0 { copy.with_rows_reversed() } else { copy })
+    (if copy.window().src_row < 0 { copy.with_rows_reversed() } else { copy }, true)
 }
 
 #[inline(always)]
