@@ -269,8 +269,10 @@ impl<'a> Conversion<'a> {
                 *to = S::step(*from);
             }
         }
-        let made = to.as_flattened().as_flattened();
-        if self.dst.is_streamed() && made.len().is_multiple_of(CACHE_LINE) {
+        if self.dst.is_streamed() && (R * COLS * N).is_multiple_of(CACHE_LINE) {
+            // A copy: what is lent lies in memory, and so would the rows that are stored from registers.
+            let kept = to;
+            let made = kept.as_flattened().as_flattened();
             // Rows of whole lines, or rows that follow one another.
             let run = if (COLS * N).is_multiple_of(CACHE_LINE) { COLS * N } else { made.len() };
             let mut at = dst;
