@@ -29,9 +29,24 @@ fn a_destination_begins_anywhere_in_a_line() {
     let (long, wide) = ("memref<160x1056xf32>", "ttnn(dtype=float32, layout=TILE)");
     let plain =
         "SpyreTensorLayout(device_size=[33, 160, 32], dim_map=[1, 0, 1], device_dtype=DataFormats.IEEE_FP32)";
+    // Lines that kernels make and store by themselves.
+    let (across, bfp8) = ("memref<160x1056xf32, strided<[1, 160]>>", "ttnn(dtype=bfloat8_b, layout=TILE)");
     let pairs = pairs.map(|pair| (DType::Bf16, pair)).into_iter();
-    let pairs_of_f32 =
-        [(long, wide), (wide, long), (long, plain), (plain, long)].map(|pair| (DType::F32, pair));
+    let pairs_of_f32 = [
+        (long, wide),
+        (wide, long),
+        (long, plain),
+        (plain, long),
+        (long, tile),
+        (long, rows),
+        (long, sticks),
+        (long, across),
+        (across, long),
+        (long, bfp8),
+        (bfp8, long),
+        (bfp8, rows),
+    ];
+    let pairs_of_f32 = pairs_of_f32.map(|pair| (DType::F32, pair));
     for (dtype, (from, to)) in pairs.chain(pairs_of_f32) {
         let tensor = Tensor::new([160, 1056], dtype);
         let layout =

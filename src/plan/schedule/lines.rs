@@ -48,6 +48,7 @@ pub(super) fn schedule(loops: &[Loop], conversion: Conversion<'_>) -> Schedule {
     }
 }
 
+/// Of the rows of the destination as many as are not too far apart.
 fn transposed(loops: &[Loop], conversion: Conversion<'_>) -> Schedule {
     let mut schedule = Schedule::new(loops);
     schedule.rows = across(loops, conversion);
@@ -58,7 +59,7 @@ fn transposed(loops: &[Loop], conversion: Conversion<'_>) -> Schedule {
     if let Some(i) = schedule.rows {
         schedule.blocks[i] = loops[i].n.min(conversion.tuning.transposed_rows as u64);
     }
-    let step = schedule.rows.map_or(0, |i| loops[i].step[1].signum());
-    schedule.prefetch_distance = conversion.tuning.transposed_fetched as i64 * step;
+    // Kernels read rows that lie backward from their other end.
+    schedule.prefetch_distance = conversion.tuning.transposed_fetched as i64;
     schedule
 }

@@ -141,6 +141,40 @@ mod tests {
     }
 
     #[test]
+    fn what_a_kernel_makes_whole_lines_of_is_not_assembled() {
+        let rows_to = |dtype, to: &str| {
+            let from = format!("memref<64x4096x{}>", DType::mlir_name(dtype));
+            plan(&[64, 4096], dtype, &from, to, Store::Streamed).nests[0].schedule.clone()
+        };
+        // Sixteen rows of a face are a call's rows, of which a kernel takes eight together.
+        let faces = rows_to(DType::F32, "ttnn(dtype=bfloat16, layout=TILE)");
+        assert!(!faces.assembled && faces.rows.is_some_and(|i| faces.blocks[i] >= 8), "{faces:?}");
+        let transposed = rows_to(DType::F32, "memref<64x4096xf32, strided<[1, 64]>>");
+        assert!(!transposed.assembled);
+        assert_eq!(
+            (transposed.rows, transposed.cols, &*transposed.blocks),
+            (Some(0), Some(1), &[1024, 64][..])
+        );
+        // Strips gain nothing for elements of two bytes, and a line by itself is no strip.
+        assert!(rows_to(DType::Bf16, "memref<64x4096xbf16, strided<[1, 64]>>").assembled);
+        let short = plan(
+            &[16, 4096],
+            DType::F32,
+            "memref<16x4096xf32>",
+            "memref<16x4096xf32, strided<[1, 16]>>",
+            Store::Streamed,
+        );
+        assert!(short.nests[0].schedule.assembled);
+        let unpacked = |to: &str, dtype| {
+            let from = "ttnn(dtype=bfloat8_b, layout=TILE)";
+            plan(&[64, 4096], dtype, from, to, Store::Streamed).nests[0].schedule.clone()
+        };
+        let rows = unpacked("memref<64x4096xf32>", DType::F32);
+        assert!(!rows.assembled && rows.tiles.is_some_and(|i| rows.blocks[i] == 128), "{rows:?}");
+        assert!(unpacked("memref<64x4096xf32, strided<[1, 64]>>", DType::F32).assembled);
+    }
+
+    #[test]
     fn a_transpose_is_assembled_line_by_line_of_its_source() {
         let to = "memref<512x64xbf16, strided<[1, 512]>>";
         let plan = plan(&[512, 64], DType::Bf16, "memref<512x64xbf16>", to, Store::Streamed);

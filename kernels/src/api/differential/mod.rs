@@ -20,7 +20,9 @@ pub(super) fn ways(
     at: usize,
     mut call: impl FnMut(&mut Destination<'_>),
 ) -> impl Iterator<Item = Vec<u8>> {
-    [None, Some(0), Some(16), Some(62)].into_iter().map(move |behind| {
+    let ways = [None, Some(0), Some(16), Some(62)];
+    let can = if kernels.has_non_temporal_stores() { ways.len() } else { 1 };
+    ways.into_iter().take(can).map(move |behind| {
         let mut memory = vec![0xEE; len + 128];
         let line = memory.as_ptr().align_offset(64);
         // A multiple of lines more than it takes to get there.
