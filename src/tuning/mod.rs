@@ -146,7 +146,7 @@ constants! {
     /// Where rows of the destination, of two lines or more, run across the source, elements have 4 or 8 bytes, and a kernel makes
     /// whole lines by itself: how much of each row is made together.
     transposed_strip: usize, 64, 4096;
-    /// The most such rows of one call, which lie far apart: of more, a processor has to look up too many pages; a number.
+    /// The most such rows of one call; they lie far apart, and more at a time are slower; a number.
     transposed_rows: usize, 16, 1 << 20;
     /// How far ahead of what is being transposed there the source is fetched; 0 fetches nothing.
     transposed_fetched: usize, 0, 1 << 20;

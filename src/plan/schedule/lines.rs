@@ -48,7 +48,7 @@ pub(super) fn schedule(loops: &[Loop], conversion: Conversion<'_>) -> Schedule {
     }
 }
 
-/// Of the rows of the destination as many as are not too far apart.
+/// All of a strip's columns, and as many rows of the destination as the tuning lets a call have.
 fn transposed(loops: &[Loop], conversion: Conversion<'_>) -> Schedule {
     let mut schedule = Schedule::new(loops);
     schedule.rows = across(loops, conversion);
