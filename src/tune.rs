@@ -135,11 +135,21 @@ fn questions() -> Vec<Question> {
     all.push(question("non-temporal stores", shares, one("stream_from", &streamed)));
     let shares = [2, 4, 8, 16].map(|share| Case { share, ..case(DType::Bf16, bf16, bf16_tiles) });
     all.push(question("non-temporal stores of copies", shares.into(), one("direct_from", &streamed)));
-    // Transposes of elements of 4 and 8 bytes that a kernel makes whole lines of.
-    let stripped = || [DType::F32, DType::F64].map(|dtype| case(dtype, PLAIN, TRANSPOSED)).to_vec();
-    all.push(question("strips of transposes", stripped(), one("transposed_strip", &[64, 128, 256, 512])));
+    // Transposes that a kernel makes whole lines of, or that are assembled.
+    for dtype in [DType::F64, DType::F32, DType::Bf16, DType::U8] {
+        let size = dtype.size();
+        let place = size.ilog2() as usize;
+        all.push(Question {
+            about: format!("strips of transposes of {size}-byte elements"),
+            cases: vec![case(dtype, PLAIN, TRANSPOSED)],
+            candidates: [0, 128].map(|strip| vec![("transposed_strip", place, strip)]).into(),
+        });
+    }
+    let stripped =
+        || [DType::F32, DType::F64, DType::Bf16].map(|dtype| case(dtype, PLAIN, TRANSPOSED)).to_vec();
     all.push(question("rows of strips", stripped(), one("transposed_rows", &[256, 512, 1024, 2048, 8192])));
-    all.push(question("fetching for strips", stripped(), one("transposed_fetched", &[0, 128, 256, 512])));
+    let fetched = one("transposed_fetched", &[0, 128, 256, 512, 1024]);
+    all.push(question("fetching for strips", stripped(), fetched));
     for dtype in [DType::Bf16, DType::U8] {
         let size = dtype.size();
         let place = size.ilog2() as usize;
@@ -174,9 +184,12 @@ fn questions() -> Vec<Question> {
         copied(),
         one("direct_run", &[16 << 10, 64 << 10, 256 << 10]),
     ));
-    all.push(question("lines of tiles", copied(), one("direct_pair", &[64, 128, 256, 512, 1024])));
+    let lines = [(64, 64), (128, 64), (256, 64), (512, 64), (1024, 64), (512, 4), (1024, 8)];
+    let pair = |&(bytes, runs): &(usize, usize)| vec![("direct_pair", 0, bytes), ("direct_runs", 0, runs)];
+    all.push(question("lines of tiles", copied(), lines.iter().map(pair).collect()));
+    all.push(question("lines that lie near", copied(), one("direct_apart", &[0, 16 << 10])));
     all.push(question("lines of rows", copied(), one("gathered_pair", &[0, 64, 128, 256])));
-    all.push(question("fetching for tiles", copied(), one("direct_fetched", &[0, 128, 256, 1024])));
+    all.push(question("fetching for tiles", copied(), one("direct_fetched", &[0, 128, 256, 1024, 2048])));
     all.push(question("fetching for runs", copied(), one("runs_fetched", &[0, 2, 4, 8])));
     let packed = || vec![case(DType::F32, f32_, bfp8_tiles), case(DType::Bf16, bf16, bfp8_tiles)];
     all.push(question("fetching for block floats", packed(), one("tiles_fetched", &[1, 2, 3, 6])));

@@ -107,7 +107,12 @@ impl<'p, const N: usize> Calls<'p, N> {
             0 if next != run && !schedule.assembled => next.saturating_mul(plan.tuning.runs_fetched as i64),
             distance => distance,
         };
-        self.hints = Hints { prefetch_distance: distance as isize, strip: plan.tuning.transposed_strip };
+        let strip = if let Op::Copy(size) = plan.op { plan.tuning.strip(size) } else { None };
+        self.hints = Hints {
+            prefetch_distance: distance as isize,
+            strip: strip.unwrap_or(0),
+            strip_fetched: plan.tuning.transposed_fetched,
+        };
     }
 
     /// The call for a block that begins at `at`, where it is one call that copies or converts from one unit to another.

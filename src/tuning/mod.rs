@@ -143,12 +143,12 @@ constants! {
     ragged_segment: [usize; 4], 64, MAX_BLOCK;
     /// Lines of the source of which such a block takes all elements, for elements of 1, 2, 4 and 8 bytes; a number.
     transposed_lines: [usize; 4], 1, 256;
-    /// Where rows of the destination, of two lines or more, run across the source, elements have 4 or 8 bytes, and a kernel makes
-    /// whole lines by itself: how much of each row is made together.
-    transposed_strip: usize, 64, 4096;
+    /// Where rows of the destination run across the source, and a kernel makes whole lines by itself: how much of each row is made
+    /// together, for elements of 1, 2, 4 and 8 bytes; 0 for blocks that are assembled.
+    transposed_strip: [usize; 4], 0, 128;
     /// The most such rows of one call; they lie far apart, and more at a time are slower; a number.
     transposed_rows: usize, 16, 1 << 20;
-    /// How far ahead of what is being transposed there the source is fetched; 0 fetches nothing.
+    /// How much of each row of the source is fetched together there, while as much is transposed; 0 fetches nothing.
     transposed_fetched: usize, 0, 1 << 20;
     /// A destination of at least so many bytes is written with non-temporal stores where the source runs across its rows: the
     /// lines that a transpose writes a row apart do not stay in a core's own cache.
@@ -177,6 +177,11 @@ constants! {
     between_run: usize, 64, 1 << 30;
     /// What is written together there: lines of the destination that are neighbours.
     direct_pair: usize, 64, 4096;
+    /// The most runs of the source of which that is made, each a stream of its own to the processor; a number.
+    direct_runs: usize, 1, 64;
+    /// Lines of the destination whose elements lie less than this from each other in the source are not written together there:
+    /// where it is read as it lies, one is written soon after the other.
+    direct_apart: usize, 0, 1 << 30;
     /// The same where a line is gathered from runs of the source that are shorter than a line; 0 for lines that are written in
     /// blocks with runs of `direct_segment`.
     gathered_pair: usize, 0, 4096;
@@ -194,6 +199,12 @@ constants! {
 }
 
 impl Tuning {
+    /// `transposed_strip` of elements of so many bytes, if it has any for them.
+    pub(crate) fn strip(&self, size: usize) -> Option<usize> {
+        let i = [1, 2, 4, 8].iter().position(|&other| other == size)?;
+        Some(self.transposed_strip[i])
+    }
+
     /// Whether every number is inside of its limits.
     ///
     /// # Errors

@@ -19,15 +19,16 @@ pub fn prefetch(bytes: &[u8], at: usize, len: usize) {
     wanted[..len.min(wanted.len())].chunks(CACHE_LINE).for_each(|line| prefetch_l2(&line[0]));
 }
 
-/// Asks L1 for the cache line of byte `at`, if the slice has that byte.
+/// Asks L1 for the lines of `len` bytes of a slice from byte `at` on, a multiple of a line, as far as it has them.
 #[inline(always)]
-pub(crate) fn prefetch_l1(bytes: &[u8], at: usize) {
+pub(crate) fn prefetch_l1(bytes: &[u8], at: usize, len: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if let Some(byte) = bytes.get(at) {
-        safe_arch::prefetch_t0(byte);
+    if let Some(bytes) = bytes.get(at..) {
+        let lines = &bytes[..len.min(bytes.len())].as_chunks::<CACHE_LINE>().0;
+        lines.iter().for_each(safe_arch::prefetch_t0);
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = (bytes, at);
+    let _ = (bytes, at, len);
 }
 
 /// Asks L2 for the cache lines in which rows begin, if they all lie in the slice. L1 could not keep them where rows are a

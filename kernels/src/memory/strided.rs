@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::bounds::{assert_readable, assert_writable};
 use super::cache::{CACHE_LINE, prefetch_l1, prefetch_rows_l2};
 use super::non_temporal::{STORE_BYTES, Stores};
-use super::strips::{self, Rows, Together};
+use super::strips::{self, Rows, Source, Strips, Together};
 use super::window::{OuterLoop, Window, assert_loop_count, for_each_iteration};
 
 /// One iteration of a [`StridedCopy`]: a [`Window`] together with the slices it lies in.
@@ -148,23 +148,78 @@ impl<'a> WindowCopy<'a> {
         );
     }
 
-    /// Copies elements of `N` bytes (of any multiple of [`STORE_BYTES`], where `N` is 0) by non-temporal stores, and
-    /// prefetches what lies `distance` bytes from them.
+    /// Copies elements of any multiple of [`STORE_BYTES`] by non-temporal stores. Four units of these bytes go together where
+    /// they can, of one element, of elements of a row, or of two rows; then what lies `distance` bytes from them is prefetched,
+    /// if `FETCHES`.
     #[inline(always)]
-    fn each_non_temporal<const N: usize, const AVX: bool>(self, stores: Stores<AVX>, distance: isize) {
-        let elem = if N == 0 { self.elem } else { N };
-        assert!(elem == self.elem && elem.is_multiple_of(STORE_BYTES));
+    fn each_non_temporal<const FETCHES: bool, const AVX: bool>(self, stores: Stores<AVX>, distance: isize) {
+        assert!(self.elem.is_multiple_of(STORE_BYTES));
+        let w = self.window;
+        let unit = STORE_BYTES as isize;
+        let units = OuterLoop { n: self.elem / STORE_BYTES, src: unit, dst: unit };
+        let cols = OuterLoop { n: w.cols, src: w.src_col, dst: w.dst_col };
+        let rows = OuterLoop { n: w.rows, src: w.src_row, dst: w.dst_row };
+        let [outer, middle, inner] = if units.n == 1 { [units, rows, cols] } else { [rows, cols, units] };
+        let pairs = inner.n == 2;
+        // Of four units the second lies one step of the inner loop behind the first, and the other two lie behind both.
+        let [two_src, two_dst] =
+            if pairs { [middle.src, middle.dst] } else { [inner.src * 2, inner.dst * 2] };
+        let (across, along) = if pairs { (2, 2) } else { (1, 4) };
+        let (src, dst) = (self.src.as_ptr(), self.dst.as_mut_ptr().cast::<u8>());
+        let (mut src_outer, mut dst_outer) = (src.wrapping_add(self.src_at), dst.wrapping_add(self.dst_at));
+        for _ in 0..outer.n {
+            let (mut src_row, mut dst_row, mut left) = (src_outer, dst_outer, middle.n);
+            while left > 0 {
+                let together = if left < across { 1 } else { across };
+                let fours = if together == across { inner.n / along } else { 0 };
+                let (mut src, mut dst) = (src_row, dst_row);
+                for _ in 0..fours {
+                    // SAFETY: M1: units of elements. `StridedCopy::each_non_temporal` has found all of them aligned.
+                    unsafe {
+                        stores.copy_four::<FETCHES>(
+                            src,
+                            [inner.src, two_src, distance],
+                            dst,
+                            [inner.dst, two_dst],
+                        );
+                    }
+                    src = src.wrapping_offset(inner.src.wrapping_mul(along as isize));
+                    dst = dst.wrapping_offset(inner.dst.wrapping_mul(along as isize));
+                }
+                for _ in fours * along..inner.n {
+                    for row in 0..together as isize {
+                        // SAFETY: as above.
+                        unsafe {
+                            stores.copy_unit(
+                                src.wrapping_offset(middle.src.wrapping_mul(row)),
+                                dst.wrapping_offset(middle.dst.wrapping_mul(row)),
+                            );
+                        }
+                    }
+                    (src, dst) = (src.wrapping_offset(inner.src), dst.wrapping_offset(inner.dst));
+                }
+                src_row = src_row.wrapping_offset(middle.src.wrapping_mul(together as isize));
+                dst_row = dst_row.wrapping_offset(middle.dst.wrapping_mul(together as isize));
+                left -= together;
+            }
+            src_outer = src_outer.wrapping_offset(outer.src);
+            dst_outer = dst_outer.wrapping_offset(outer.dst);
+        }
+    }
+
+    /// Copies elements of any multiple of [`STORE_BYTES`], each unit by two non-temporal stores.
+    #[inline(always)]
+    fn each_by_halves<const AVX: bool>(self, stores: Stores<AVX>) {
+        let elem = self.elem;
+        assert!(elem.is_multiple_of(STORE_BYTES));
         let (src, dst) = (self.src.as_ptr(), self.dst.as_mut_ptr().cast::<u8>());
         self.for_each_at(
             #[inline(always)]
             |from, to| {
-                for byte in (0..elem).step_by(STORE_BYTES) {
-                    if distance != 0 && byte % CACHE_LINE == 0 {
-                        prefetch_l1(self.src, (from as usize + byte).wrapping_add_signed(distance));
-                    }
-                    // SAFETY: M1, and these bytes are part of an element. `StridedCopy::each_non_temporal` has found all
-                    // elements aligned.
-                    unsafe { stores.copy_unit(src.offset(from).add(byte), dst.offset(to).add(byte)) };
+                for unit in (0..elem).step_by(STORE_BYTES) {
+                    // SAFETY: M1, and these bytes are a part of an element; `StridedCopy::each_non_temporal` has found all
+                    // elements on multiples of half a unit.
+                    unsafe { stores.copy_halves(src.offset(from).add(unit), dst.offset(to).add(unit)) };
                 }
             },
         );
@@ -203,20 +258,8 @@ impl<'a> WindowCopy<'a> {
             if whole && (rows.len(), cols.len()) == (SIDE, SIDE) {
                 // SAFETY: M1: `SIDE` whole blocks along rows and columns, from the first row and column on.
                 unsafe {
-                    let (mut src, mut dst) = (
-                        src.offset(src_at),
-                        dst.offset(self.dst_at as isize + first_row * w.dst_row + first_col * w.dst_col),
-                    );
-                    let (src_next, dst_next) = (B as isize * w.src_col, B as isize * w.dst_row);
-                    for _ in 0..SIDE {
-                        let mut to = dst;
-                        for r in 0..SIDE {
-                            block(src.add(r * REGISTER), w.src_col, to, w.dst_row, transpose);
-                            to = to.wrapping_offset(dst_next);
-                        }
-                        src = src.wrapping_offset(src_next);
-                        dst = dst.wrapping_add(REGISTER);
-                    }
+                    let to = self.dst_at as isize + first_row * w.dst_row + first_col * w.dst_col;
+                    square(src.offset(src_at), w.src_col, dst.offset(to), w.dst_row, transpose, |_| {});
                 }
                 continue;
             }
@@ -239,8 +282,8 @@ impl<'a> WindowCopy<'a> {
         }
     }
 
-    /// [`WindowCopy::blocks`] with non-temporal stores, in strips of about `strip` bytes of each row of the destination, so that
-    /// whole lines leave L1 soon after they were made. Lines of the source are read whole.
+    /// [`WindowCopy::blocks`] with non-temporal stores, in strips of about `hints.strip` bytes of each row of the destination, so
+    /// that whole lines leave L1 soon after they were made. Lines of the source are read whole.
     #[inline(always)]
     fn strips<const B: usize, const AVX: bool>(
         self,
@@ -248,29 +291,73 @@ impl<'a> WindowCopy<'a> {
         hints: Hints,
         transpose: impl Fn([[u8; REGISTER]; B]) -> [[u8; REGISTER]; B] + Copy,
     ) {
-        let WindowCopy { elem, src, src_at, dst, dst_at, window: w } = self;
+        let WindowCopy { elem, src, src_at, dst, dst_at, window } = self;
         let to_line = src.as_ptr().addr().wrapping_add(src_at).wrapping_neg() % CACHE_LINE;
         let together = Together { first: to_line / elem, each: CACHE_LINE / elem, least: B };
-        let rows = Rows { dst, at: dst_at, step: w.dst_row, rows: w.rows, cols: w.cols, elem };
-        strips::write(
-            stores,
-            rows,
-            together,
-            hints.strip,
-            #[inline(always)]
-            |rows, cols, scratch, pitch| {
-                assert!(rows.end <= w.rows && cols.end <= w.cols && pitch * rows.len() <= scratch.len());
-                assert!(cols.len() * elem <= pitch);
-                let from = (rows.start as isize).wrapping_mul(w.src_row);
-                let from = from.wrapping_add((cols.start as isize).wrapping_mul(w.src_col));
-                // M1: of the source, these are some rows and columns of the window; in the scratch, the elements of a row
-                // follow one another, and rows do not reach each other.
-                let window = Window { rows: rows.len(), cols: cols.len(), dst_row: pitch as isize, ..w };
-                let src_at = src_at.wrapping_add_signed(from);
-                WindowCopy { elem, src, src_at, dst: scratch, dst_at: 0, window }
-                    .blocks(hints.prefetch_distance, transpose);
-            },
-        );
+        let strips = Strips { bytes: hints.strip, together, fetched: hints.strip_fetched / elem };
+        let rows = Rows { dst, at: dst_at, step: window.dst_row, rows: window.rows, cols: window.cols, elem };
+        assert_eq!(elem * B, REGISTER);
+        let source = Transposed::<B, _> { src, src_at, window, transpose };
+        strips::write(stores, rows, strips, &source);
+    }
+}
+
+/// The source of a transpose in strips: that of a [`WindowCopy`].
+struct Transposed<'a, const B: usize, T> {
+    src: &'a [u8],
+    src_at: usize,
+    window: Window,
+    transpose: T,
+}
+
+impl<const B: usize, T> Transposed<'_, B, T> {
+    /// Where an element lies.
+    #[inline(always)]
+    fn at(&self, row: usize, col: usize) -> usize {
+        let Window { src_row, src_col, .. } = self.window;
+        let row = (row as isize).wrapping_mul(src_row);
+        self.src_at.wrapping_add_signed(row.wrapping_add((col as isize).wrapping_mul(src_col)))
+    }
+}
+
+impl<const B: usize, T: Fn([[u8; REGISTER]; B]) -> [[u8; REGISTER]; B] + Copy> Source
+    for Transposed<'_, B, T>
+{
+    const ELEM: usize = REGISTER / B;
+
+    #[inline(always)]
+    fn make(&self, rows: Range<usize>, cols: Range<usize>, room: &mut [MaybeUninit<u8>]) {
+        let Transposed { src, window: w, transpose, .. } = *self;
+        assert!(rows.end <= w.rows && cols.end <= w.cols && cols.len() * Self::ELEM <= Self::PITCH);
+        assert!(Self::PITCH * (rows.len() - 1) + cols.len() * Self::ELEM <= room.len());
+        // M1: of the source, these are some rows and columns of the window; in the room, the elements of a row follow one
+        // another, and rows do not reach each other.
+        let window = Window { rows: rows.len(), cols: cols.len(), dst_row: Self::PITCH as isize, ..w };
+        let src_at = self.at(rows.start, cols.start);
+        WindowCopy { elem: Self::ELEM, src, src_at, dst: room, dst_at: 0, window }.blocks(0, transpose);
+    }
+
+    #[inline(always)]
+    fn make_square(&self, row: usize, col: usize, room: &mut [MaybeUninit<u8>], mut drain: impl FnMut()) {
+        let Transposed { src, window: w, transpose, .. } = *self;
+        assert!(row + Self::LINE <= w.rows && col + Self::LINE <= w.cols);
+        assert!(Self::PITCH * (Self::LINE - 1) + CACHE_LINE <= room.len());
+        let (src, dst) = (src.as_ptr().wrapping_add(self.at(row, col)), room.as_mut_ptr().cast::<u8>());
+        let between = |done: usize| {
+            if done.is_multiple_of(SIDE / Self::DRAINS) {
+                drain();
+            }
+        };
+        // SAFETY: M1: these are some rows and columns of the window; there is room for a line of each row, and rows do not
+        // reach each other.
+        unsafe { square(src, w.src_col, dst, Self::PITCH as isize, transpose, between) };
+    }
+
+    #[inline(always)]
+    fn fetch(&self, rows: Range<usize>, cols: Range<usize>) {
+        for col in cols {
+            prefetch_l1(self.src, self.at(rows.start, col), rows.len() * Self::ELEM);
+        }
     }
 }
 
@@ -279,9 +366,11 @@ impl<'a> WindowCopy<'a> {
 pub struct Hints {
     /// Bytes from what is being read to what is fetched meanwhile; 0 for nothing.
     pub prefetch_distance: isize,
-    /// Of rows of the destination that are transposed with non-temporal stores, the bytes that are made together; at least a
-    /// cache line is.
+    /// Of rows of the destination that are transposed with non-temporal stores, the bytes that are made together, one or two
+    /// cache lines; if it is 0, no rows are.
     pub strip: usize,
+    /// Bytes of each row of the source that are fetched together while such rows are made; 0 for none.
+    pub strip_fetched: usize,
 }
 
 /// A copy of a window in every iteration of up to [`MAX_OUTER_LOOPS`](super::MAX_OUTER_LOOPS) loops around it.
@@ -356,6 +445,12 @@ impl<'a> StridedCopy<'a> {
         self.first.window
     }
 
+    /// The hints.
+    #[inline(always)]
+    pub(crate) fn hints(&self) -> Hints {
+        self.hints
+    }
+
     /// The same copies with the roles of rows and columns exchanged.
     #[inline(always)]
     pub(crate) fn swapped(self) -> StridedCopy<'a> {
@@ -368,20 +463,33 @@ impl<'a> StridedCopy<'a> {
         StridedCopy { first: self.first.with_rows_reversed(), ..self }
     }
 
-    /// The same copies with fewer and longer elements: [`WindowCopy::merged`].
+    /// The same copies with fewer and longer elements: [`WindowCopy::merged`]. Where they are a single row, the innermost loop
+    /// around them makes rows of them, for windows are walked faster.
     #[inline(always)]
     pub(crate) fn merged(self) -> StridedCopy<'a> {
-        StridedCopy { first: self.first.merged(), ..self }
+        let StridedCopy { mut first, mut outer, hints } = self;
+        first = first.merged();
+        if first.window.rows == 1
+            && let Some((rows, rest)) = outer.split_last()
+        {
+            // M1: M2 in all iterations of this loop.
+            first.window = Window { rows: rows.n, src_row: rows.src, dst_row: rows.dst, ..first.window };
+            (first, outer) = (if first.window.cols == 1 { first.swapped() } else { first }, rest);
+        }
+        StridedCopy { first, outer, hints }
     }
 
-    /// Whether non-temporal stores can make every element: whole and aligned units of [`STORE_BYTES`].
+    /// Whether non-temporal stores can make every element: units of [`STORE_BYTES`] on multiples of half as many.
     pub(crate) fn suits_non_temporal(&self) -> bool {
-        let WindowCopy { elem, ref dst, dst_at, window, .. } = self.first;
-        let first = dst.as_ptr().addr().wrapping_add(dst_at);
-        let aligned =
-            |(n, stride): (usize, isize)| n == 1 || stride.unsigned_abs().is_multiple_of(STORE_BYTES);
-        elem.is_multiple_of(STORE_BYTES)
-            && first.is_multiple_of(STORE_BYTES)
+        self.first.elem.is_multiple_of(STORE_BYTES) && self.is_aligned(STORE_BYTES / 2)
+    }
+
+    /// Whether every element begins on a multiple of `bytes`.
+    #[inline(always)]
+    fn is_aligned(&self, bytes: usize) -> bool {
+        let WindowCopy { ref dst, dst_at, window, .. } = self.first;
+        let aligned = |(n, stride): (usize, isize)| n == 1 || stride.unsigned_abs().is_multiple_of(bytes);
+        dst.as_ptr().addr().wrapping_add(dst_at).is_multiple_of(bytes)
             && window.dst_loops(self.outer).all(aligned)
     }
 
@@ -428,17 +536,30 @@ impl<'a> StridedCopy<'a> {
         );
     }
 
-    /// Copies elements of `N` bytes (of any size, where `N` is 0) by non-temporal stores.
+    /// Copies elements by non-temporal stores.
     ///
     /// # Panics
     /// Unless [`StridedCopy::suits_non_temporal`].
     #[inline(always)]
-    pub(crate) fn each_non_temporal<const N: usize, const AVX: bool>(self, stores: Stores<AVX>) {
+    pub(crate) fn each_non_temporal<const AVX: bool>(self, stores: Stores<AVX>) {
         assert!(self.suits_non_temporal(), "not whole aligned units of {STORE_BYTES} bytes");
         let distance = self.hints.prefetch_distance;
+        if !self.is_aligned(STORE_BYTES) {
+            self.for_each(
+                #[inline(always)]
+                |copy| copy.each_by_halves(stores),
+            );
+            return stores.end();
+        }
         self.for_each(
             #[inline(always)]
-            |copy| copy.each_non_temporal::<N, AVX>(stores, distance),
+            |copy| {
+                if distance == 0 {
+                    copy.each_non_temporal::<false, AVX>(stores, 0);
+                } else {
+                    copy.each_non_temporal::<true, AVX>(stores, distance);
+                }
+            },
         );
         stores.end();
     }
@@ -496,9 +617,40 @@ unsafe fn block<const B: usize>(
         for (i, register) in registers.iter_mut().enumerate() {
             *register = get(src.offset(i as isize * src_step));
         }
-        for (i, register) in transpose(registers).into_iter().enumerate() {
-            put(dst.offset(i as isize * dst_step), register);
+        // Not by value: where this is inlined into several loops, that is a loop with a register in memory.
+        let transposed = transpose(registers);
+        for (i, register) in transposed.iter().enumerate() {
+            put(dst.offset(i as isize * dst_step), *register);
         }
+    }
+}
+
+/// Transposes a square of [`SIDE`] by [`SIDE`] blocks: as many lines of the source `src_step` bytes apart to as many of the
+/// destination `dst_step` bytes apart. Calls `between` after each of the
+/// [`SIDE`] blocks along the lines of the destination, with how many those are.
+///
+/// # Safety
+/// They are readable and writable.
+#[inline(always)]
+unsafe fn square<const B: usize>(
+    mut src: *const u8,
+    src_step: isize,
+    mut dst: *mut u8,
+    dst_step: isize,
+    transpose: impl Fn([[u8; REGISTER]; B]) -> [[u8; REGISTER]; B] + Copy,
+    mut between: impl FnMut(usize),
+) {
+    let (src_next, dst_next) = (B as isize * src_step, B as isize * dst_step);
+    for done in 1..=SIDE {
+        let mut to = dst;
+        for r in 0..SIDE {
+            // SAFETY: the caller's promise.
+            unsafe { block(src.add(r * REGISTER), src_step, to, dst_step, transpose) };
+            to = to.wrapping_offset(dst_next);
+        }
+        src = src.wrapping_offset(src_next);
+        dst = dst.wrapping_add(REGISTER);
+        between(done);
     }
 }
 

@@ -121,19 +121,15 @@ pub(crate) fn is_streamed(copy: &StridedCopy<'_>) -> bool {
 #[inline(always)]
 pub(crate) fn non_temporal(copy: StridedCopy<'_>, stores: NonTemporal) {
     match stores {
-        NonTemporal::Sse(stores) => by_size(copy, stores),
-        NonTemporal::Avx(stores) => by_size(copy, stores),
+        NonTemporal::Sse(stores) => lines(copy, stores),
+        NonTemporal::Avx(stores) => lines(copy, stores),
     }
 }
 
 #[inline(always)]
-fn by_size<const AVX: bool>(copy: StridedCopy<'_>, stores: Stores<AVX>) {
-    let Some(copy) = transpose::attempt_non_temporal(copy, stores) else { return };
-    match copy.elem() {
-        32 => copy.each_non_temporal::<32, AVX>(stores),
-        64 => copy.each_non_temporal::<64, AVX>(stores),
-        128 => copy.each_non_temporal::<128, AVX>(stores),
-        _ => copy.each_non_temporal::<0, AVX>(stores),
+fn lines<const AVX: bool>(copy: StridedCopy<'_>, stores: Stores<AVX>) {
+    if let Some(copy) = transpose::attempt_non_temporal(copy, stores) {
+        copy.each_non_temporal(stores);
     }
 }
 

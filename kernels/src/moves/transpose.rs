@@ -15,17 +15,14 @@ pub(crate) fn attempt(copy: StridedCopy<'_>) -> Option<StridedCopy<'_>> {
     }
     match copy.elem() {
         1 => copy.blocks(transpose_bytes),
-        2 => copy.blocks(
-            #[inline(always)]
-            |rows| cast(u16x8::transpose(cast(rows))),
-        ),
+        2 => copy.blocks(transpose_2),
         4 => copy.blocks(transpose_4),
         _ => copy.blocks(transpose_8),
     }
     None
 }
 
-/// [`attempt`] with non-temporal stores, of elements of 4 or 8 bytes and rows of the destination of [`LINES`] lines or more.
+/// [`attempt`] with non-temporal stores, of rows of the destination of [`LINES`] lines or more.
 #[inline(always)]
 pub(crate) fn attempt_non_temporal<const AVX: bool>(
     copy: StridedCopy<'_>,
@@ -39,6 +36,8 @@ pub(crate) fn attempt_non_temporal<const AVX: bool>(
         return Some(copy);
     }
     match copy.elem() {
+        1 => copy.strips(stores, transpose_bytes),
+        2 => copy.strips(stores, transpose_2),
         4 => copy.strips(stores, transpose_4),
         _ => copy.strips(stores, transpose_8),
     }
@@ -52,7 +51,7 @@ const LINES: usize = 2;
 pub(crate) fn makes_lines(copy: &StridedCopy<'_>) -> bool {
     let (elem, w) = (copy.elem(), copy.window());
     let lines = |w: &Window| transposes(elem, w) && w.cols * elem >= LINES * CACHE_LINE;
-    matches!(elem, 4 | 8) && (lines(&w) || !transposes(elem, &w) && lines(&w.swapped()))
+    copy.hints().strip > 0 && (lines(&w) || !transposes(elem, &w) && lines(&w.swapped()))
 }
 
 /// Whether the source is contiguous along the rows of a window, forward or backward, and the destination along its columns,
@@ -76,6 +75,11 @@ fn oriented(copy: StridedCopy<'_>) -> (StridedCopy<'_>, bool) {
     };
     // Rows that lie backward in the source are written backward.
     (if copy.window().src_row < 0 { copy.with_rows_reversed() } else { copy }, true)
+}
+
+#[inline(always)]
+fn transpose_2(rows: [[u8; REGISTER]; 8]) -> [[u8; REGISTER]; 8] {
+    cast(u16x8::transpose(cast(rows)))
 }
 
 #[inline(always)]

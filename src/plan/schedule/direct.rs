@@ -49,12 +49,14 @@ pub(super) fn schedule(loops: &mut Vec<Loop>, conversion: Conversion<'_>) -> Sch
     let run = loops.last().map_or(0, |run| run.n as i64 * run.step[4]);
     // Rows of faces are converted so many at a time.
     let together = if matches!(op, Op::Convert(..)) && run < LINE as i64 { FACE[0] as i64 * run } else { 0 };
-    let pair = (tuning.direct_pair as i64).max(together);
+    let most = run.saturating_mul(tuning.direct_runs as i64);
+    let pair = (tuning.direct_pair as i64).min(most).max(together).max(LINE as i64);
     let gathers = !between.is_empty() && run < LINE as i64;
     let mut schedule = if gathers && tuning.gathered_pair == 0 {
         as_written(loops, &segment, &between, tuning.direct_source as u64)
     } else {
-        let line = split(loops, block_bytes, if gathers { tuning.gathered_pair as i64 } else { pair });
+        let pair = if gathers { tuning.gathered_pair as i64 } else { pair };
+        let line = split(loops, block_bytes, pair, tuning.direct_apart as i64);
         let sizes = [op.source_size() as i64, block_bytes];
         let schedule = as_read(loops, sizes, line, tuning.direct_run as i64);
         // One stream is fetched far ahead, several a little, and what lines are gathered from by the processor itself.
@@ -111,12 +113,13 @@ fn as_read(loops: &[Loop], sizes: [i64; 2], line: usize, run: i64) -> Schedule {
 }
 
 /// Splits the loops so that the innermost of them make a run of `bytes` of the destination, if they can, and returns the
-/// first of these.
-fn split(loops: &mut Vec<Loop>, block_bytes: i64, bytes: i64) -> usize {
+/// first of these. Of lines whose elements lie less than `apart` bytes from each other in the source each is a run by itself.
+fn split(loops: &mut Vec<Loop>, block_bytes: i64, bytes: i64, apart: i64) -> usize {
     let mut extent = block_bytes;
     for i in (0..loops.len()).rev() {
         let Loop { n, step } = loops[i];
-        if step[4] != extent || extent >= bytes {
+        let is_near = extent % LINE as i64 == 0 && extent > block_bytes && step[1].abs() < apart;
+        if step[4] != extent || extent >= bytes || is_near {
             return i + 1;
         }
         let iterations = (bytes / extent) as u64;

@@ -9,17 +9,19 @@ use crate::plan::conversion::{Conversion, Op};
 use crate::plan::ir::{LINE, Loop, Schedule};
 
 /// The least lines of a row of the destination: of fewer, blocks of several rows are assembled.
-const LEAST_LINES: i64 = 2;
+const LEAST_LINES: i64 = 4;
 
 /// The loop along which the source lies, where the innermost one makes rows of the destination and a kernel transposes both.
 fn across(loops: &[Loop], conversion: Conversion<'_>) -> Option<usize> {
-    let Conversion { src, op: Op::Copy(size @ (4 | 8)), .. } = conversion else { return None };
-    let (size, (run, outer)) = (size as i64, loops.split_last()?);
+    let Conversion { src, op: Op::Copy(size), tuning, .. } = conversion else { return None };
+    let (strip, size, (run, outer)) = (tuning.strip(size)?, size as i64, loops.split_last()?);
     let bytes = |l: &Loop| (l.n as i64).saturating_mul(size);
     let rows = stays_in_unit(run) && run.step[4] == size && bytes(run) >= LEAST_LINES * LINE as i64;
     let lies = |l: &Loop| stays_in_unit(l) && l.step[1].abs() == size && bytes(l) >= LINE as i64;
     let across = outer.iter().position(lies)?;
-    (src.codec.is_none() && rows && run.step[1].abs() != size).then_some(across)
+    // Blocks of smaller elements are faster assembled where rows begin anywhere in a line.
+    let suits = size >= 4 || outer.iter().all(|l| l.step[4] % LINE as i64 == 0);
+    (strip > 0 && suits && src.codec.is_none() && rows && run.step[1].abs() != size).then_some(across)
 }
 
 /// Whether rows of tiles are lines of the destination.
@@ -59,7 +61,5 @@ fn transposed(loops: &[Loop], conversion: Conversion<'_>) -> Schedule {
     if let Some(i) = schedule.rows {
         schedule.blocks[i] = loops[i].n.min(conversion.tuning.transposed_rows as u64);
     }
-    // Kernels read rows that lie backward from their other end.
-    schedule.prefetch_distance = conversion.tuning.transposed_fetched as i64;
     schedule
 }

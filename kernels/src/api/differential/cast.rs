@@ -44,7 +44,7 @@ pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
                 3,
                 &w,
                 &outer,
-                Hints { prefetch_distance: 64, strip: 0 },
+                Hints { prefetch_distance: 64, ..Hints::default() },
             );
             (fits, dst)
         };

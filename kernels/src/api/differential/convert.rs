@@ -123,7 +123,7 @@ fn same_loops(
 ) {
     let loops = outer.iter().map(|a| (a.n, a.dst)).chain([(w.rows, w.dst_row), (w.cols, w.dst_col)]);
     let len = loops.map(|(n, step)| n.saturating_sub(1) * step as usize).sum::<usize>() + to.size();
-    let hints = Hints { prefetch_distance: 7, strip: 0 };
+    let hints = Hints { prefetch_distance: 7, ..Hints::default() };
     let run = |kernels: &'static Kernels| {
         ways(kernels, len + 6, 3, move |dst| {
             kernels.convert_loops(from, to, src, src_at, dst, 3, w, outer, hints);

@@ -40,9 +40,9 @@ pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
 
 /// Transposes with rows of the destination that begin anywhere in a line, of fewer and more lines than a strip has.
 fn sweep_strips(tested: &'static Kernels, rule: &'static Kernels) {
-    let sizes = [(3, 40), (4, 33), (16, 32), (17, 48), (37, 64), (2, 100), (40, 131)];
-    for (turn, (rows, cols)) in one_of(7, 0, sizes).enumerate() {
-        for elem in one_of(2, turn, [4, 8_usize]) {
+    let sizes = [(3, 40), (4, 33), (16, 32), (17, 48), (37, 64), (2, 100), (40, 131), (150, 330)];
+    for (turn, (rows, cols)) in one_of(8, 0, sizes).enumerate() {
+        for elem in one_of(4, turn, [4, 8, 2, 1_usize]) {
             let (e, r, c) = (elem as isize, rows as isize, cols as isize);
             let src: Vec<u8> = (0..((rows + 3) * cols * elem) as u32)
                 .map(|i| (i.wrapping_mul(0x9E37_79B1) >> 24) as u8)
@@ -55,7 +55,8 @@ fn sweep_strips(tested: &'static Kernels, rule: &'static Kernels) {
                     let w = Window { rows, cols, src_row, src_col, dst_row: pitch, dst_col: e };
                     let (at, len) = extent(elem, (rows, pitch), (cols, e));
                     let run = |kernels: &'static Kernels| {
-                        let (src, hints) = (&src, Hints { prefetch_distance: 256, strip });
+                        let (src, hints) =
+                            (&src, Hints { prefetch_distance: 256, strip, strip_fetched: 256 });
                         ways(kernels, len + 7, at + 3, move |dst| {
                             kernels.copy_loops(elem, src, src_at, dst, at + 3, &w, &[], hints);
                         })
@@ -77,8 +78,16 @@ fn sweep_strips(tested: &'static Kernels, rule: &'static Kernels) {
 pub(crate) fn sweep_non_temporal(tested: &'static Kernels, rule: &'static Kernels) {
     sweep_strips(tested, rule);
     for elem in one_of(3, 0, [32, 2048, 4096, 48, 64, 96, 128, 100, 160]) {
-        let places = [(0, 0, 0), (32, 64, 128), (0, 32, -999), (32, 0, 1 << 30), (8, 32, 64)];
-        for (at, gap, distance) in one_of(5, elem / 16, places) {
+        let places = [
+            (0, 0, 0),
+            (32, 64, 128),
+            (0, 32, -999),
+            (32, 0, 1 << 30),
+            (8, 32, 64),
+            (16, 0, 64),
+            (48, 16, 0),
+        ];
+        for (at, gap, distance) in one_of(7, elem / 16, places) {
             let pitch = elem + gap;
             let w = Window {
                 rows: 2,
@@ -98,7 +107,7 @@ pub(crate) fn sweep_non_temporal(tested: &'static Kernels, rule: &'static Kernel
                 let mut dst = vec![before; 36 * pitch + 128];
                 let aligned = dst.as_ptr().align_offset(64);
                 kernels.non_temporal(as_written(&mut dst), |dst| {
-                    let hints = Hints { prefetch_distance: distance, strip: 0 };
+                    let hints = Hints { prefetch_distance: distance, ..Hints::default() };
                     kernels.copy_loops(elem, &src, 0, dst, aligned + at, &w, &outer, hints);
                 });
                 dst[aligned..][..36 * pitch + 64].to_vec()
