@@ -111,15 +111,37 @@ impl<'a> WindowCopy<'a> {
         }
     }
 
-    /// Copies elements of `N` bytes, each in one load and one store.
+    /// Copies elements of `N` bytes, each in one load and one store, those of up to 64 bytes four of a row at a time.
     #[inline(always)]
     fn each<const N: usize>(self) {
         assert_eq!(self.elem, N);
-        // SAFETY: M1, and `elem` is `N`.
-        self.for_each(
-            #[inline(always)]
-            |src, dst| unsafe { put(dst, get::<N>(src)) },
-        );
+        let w = self.window;
+        let (src, dst) = (self.src.as_ptr(), self.dst.as_mut_ptr().cast::<u8>());
+        let (mut src_row, mut dst_row) = (src.wrapping_add(self.src_at), dst.wrapping_add(self.dst_at));
+        let (two_src, two_dst) = (w.src_col.wrapping_mul(2), w.dst_col.wrapping_mul(2));
+        for _ in 0..w.rows {
+            let (mut from, mut to) = (src_row, dst_row);
+            let fours = if N <= 64 { w.cols / 4 } else { 0 };
+            for _ in 0..fours {
+                // SAFETY: M1, and `elem` is `N`.
+                unsafe {
+                    put(to, get::<N>(from));
+                    put(to.wrapping_offset(w.dst_col), get::<N>(from.wrapping_offset(w.src_col)));
+                    let (from, to) = (from.wrapping_offset(two_src), to.wrapping_offset(two_dst));
+                    put(to, get::<N>(from));
+                    put(to.wrapping_offset(w.dst_col), get::<N>(from.wrapping_offset(w.src_col)));
+                }
+                from = from.wrapping_offset(w.src_col.wrapping_mul(4));
+                to = to.wrapping_offset(w.dst_col.wrapping_mul(4));
+            }
+            for _ in fours * 4..w.cols {
+                // SAFETY: as above.
+                unsafe { put(to, get::<N>(from)) };
+                (from, to) = (from.wrapping_offset(w.src_col), to.wrapping_offset(w.dst_col));
+            }
+            src_row = src_row.wrapping_offset(w.src_row);
+            dst_row = dst_row.wrapping_offset(w.dst_row);
+        }
     }
 
     /// Copies elements of `N` to `2 * N` bytes as their first `N` and their last `N` bytes, which may overlap.

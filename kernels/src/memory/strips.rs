@@ -114,13 +114,13 @@ pub(crate) fn write<const AVX: bool, S: Source>(
         let left = cols - col;
         let is_last = left < strip + line;
         let count = if is_last { left } else { strip + behind };
-        let (mut row, mut next, mut time) = (0, if first < least { each } else { first.min(each) }, 0);
+        let (mut row, mut next, mut time) = (0, if first < least { each } else { first.min(each) }, 0_usize);
         while row < rows {
             let end = (row + next).min(rows);
             let some = row.min(end.saturating_sub(least))..end;
-            if times > 0 {
+            if let Some(block) = time.checked_div(times) {
                 // Behind the rows that are fetched together come as many more, or the first of the next strip.
-                let (block, part) = (time / times, time % times);
+                let part = time - block * times;
                 let behind = (block + 1) * times * each;
                 let (rows_begin, cols_begin) = if behind < rows { (behind, col) } else { (0, col + strip) };
                 let share = |part: usize| (cols_begin + strip * part / times).min(cols);

@@ -48,6 +48,14 @@ impl MxVector {
     }
 }
 
+impl MxVector {
+    /// Whether some codes are infinite or NaN.
+    #[inline(always)]
+    pub(crate) fn has_special(&self) -> bool {
+        self.infinity < 1 << (self.width - 1)
+    }
+}
+
 impl Encode for MxVector {
     const GROUPS_PER_SCALE: usize = MX_BLOCK / GROUP;
 
@@ -127,35 +135,33 @@ impl MxVector {
     }
 }
 
-/// The vector code of formats whose elements are floats.
+/// The vector code of formats whose elements are floats; `SPECIAL`: some of them are infinite or NaN.
 #[derive(Clone, Copy)]
-pub(crate) struct FloatDecode(pub(crate) MxVector);
+pub(crate) struct FloatDecode<const SPECIAL: bool>(pub(crate) MxVector);
 
 /// The vector code of formats whose elements are integers.
 #[derive(Clone, Copy)]
 pub(crate) struct IntDecode(pub(crate) MxVector);
 
-/// 2^(scale - 127), with a subnormal for 0; `nan` for the byte that is no number.
+/// 2^(scale - 127), with a subnormal for 0.
 #[inline(always)]
-fn power(scale: u8, nan: f32) -> f32 {
-    let power = f32::from_bits((u32::from(scale) << 23).max(1 << 22));
-    if scale == SCALE_NAN { nan } else { power }
+fn power(scale: u8) -> f32 {
+    f32::from_bits((u32::from(scale) << 23).max(1 << 22))
 }
 
-impl Decode for FloatDecode {
+impl<const SPECIAL: bool> Decode for FloatDecode<SPECIAL> {
     const GROUPS_PER_SCALE: usize = MX_BLOCK / GROUP;
     // Not under the smallest scales: elements go down to 2^-16, bfloat16 to 2^-133.
     const EXACT: bool = false;
 
     #[inline(always)]
     fn scale(&self, shared: u8) -> (f32, bool) {
-        (power(shared, f32::NAN), true)
+        (power(shared), shared != SCALE_NAN)
     }
 
     #[inline(always)]
     fn values(&self, codes: &[u8; GROUP], scale: f32) -> [u32; GROUP] {
         let MxVector { fraction: f, position, width, bias, infinity, nan, .. } = self.0;
-        let nan = if scale.is_nan() { 0 } else { nan };
         let (mask, hidden) = ((1 << (width - 1)) - 1, 1 << f);
         let (normal, least) = ((127 - bias) << 23, (128 - bias) << 23);
         let mut values = [0; GROUP];
@@ -167,9 +173,9 @@ impl Decode for FloatDecode {
             let subnormal = f32::from_bits(digits + least) - f32::from_bits(least);
             let exact = if magnitude < hidden { subnormal } else { f32::from_bits(digits + normal) };
             let bits = (exact * scale).to_bits();
-            let bits = if magnitude >= infinity { 255 << 23 } else { bits };
+            let bits = if SPECIAL && magnitude >= infinity { 255 << 23 } else { bits };
             let bits = bits | code << (32 - width) & 1 << 31;
-            *value = if magnitude >= nan { f32::NAN.to_bits() } else { bits };
+            *value = if SPECIAL && magnitude >= nan { f32::NAN.to_bits() } else { bits };
         }
         values
     }
@@ -186,7 +192,7 @@ impl Decode for IntDecode {
 
     #[inline(always)]
     fn scale(&self, shared: u8) -> (f32, bool) {
-        (power(shared, 0.0), true)
+        (if shared == SCALE_NAN { 0.0 } else { power(shared) }, true)
     }
 
     #[inline(always)]

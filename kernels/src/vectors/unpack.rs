@@ -107,7 +107,11 @@ pub(crate) fn body(on: Unpacking<'_>) {
         Rule::Bfp(bfp) if codec.options().decoding == Decoding::Device => to_any(on, DeviceDecode::new(bfp)),
         Rule::Bfp(bfp) => to_any(on, BfpDecode::new(bfp, codec.options().decoding == Decoding::Host)),
         Rule::Mx(element) if element.is_float() => {
-            to_any(on, FloatDecode(MxVector::new(element, codec.format())))
+            let vector = MxVector::new(element, codec.format());
+            match vector.has_special() {
+                true => to_any(on, FloatDecode::<true>(vector)),
+                false => to_any(on, FloatDecode::<false>(vector)),
+            }
         }
         Rule::Mx(element) => to_any(on, IntDecode(MxVector::new(element, codec.format()))),
     }

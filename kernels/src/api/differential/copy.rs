@@ -48,7 +48,7 @@ fn sweep_strips(tested: &'static Kernels, rule: &'static Kernels) {
                 .map(|i| (i.wrapping_mul(0x9E37_79B1) >> 24) as u8)
                 .collect();
             let backward = src.len() - (cols * (rows + 3) - rows + 1) * elem;
-            let sources = [(0, e, r * e), (12, e, (r + 3) * e), (backward, -e, (r + 3) * e)];
+            let sources = [(0, e, r * e), ((3 * elem).min(12), e, (r + 3) * e), (backward, -e, (r + 3) * e)];
             let pitches = [c * e, (c * e + 63) / 64 * 64, c * e + 4, -(c * e + 64)];
             for (src_at, src_row, src_col) in one_of(3, turn, sources) {
                 for (pitch, strip) in pitches.into_iter().zip([64, 0, 128, 1 << 20]) {
