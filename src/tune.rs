@@ -189,6 +189,7 @@ fn questions() -> Vec<Question> {
     all.push(question("lines of tiles", copied(), lines.iter().map(pair).collect()));
     all.push(question("lines that lie near", copied(), one("direct_apart", &[0, 16 << 10])));
     all.push(question("lines of rows", copied(), one("gathered_pair", &[0, 64, 128, 256])));
+    all.push(question("fetching for rows", copied(), one("gathered_fetched", &[0, 2048, 4096])));
     all.push(question("fetching for tiles", copied(), one("direct_fetched", &[0, 128, 256, 1024, 2048])));
     all.push(question("fetching for runs", copied(), one("runs_fetched", &[0, 2, 4, 8])));
     let packed = || vec![case(DType::F32, f32_, bfp8_tiles), case(DType::Bf16, bf16, bfp8_tiles)];

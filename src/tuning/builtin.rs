@@ -41,6 +41,7 @@ pub const ZEN4: Tuning = Tuning {
     direct_runs: 64,
     direct_apart: 0,
     gathered_pair: 0,
+    gathered_fetched: 0,
     direct_fetched: 256,
     runs_fetched: 4,
     // With a page of them bf16 is an eighth slower.
@@ -65,9 +66,9 @@ pub const ZEN5: Tuning = Tuning {
     gathered_pair: 256,
     // With 256, tiles of bf16 and sticks have nine tenths of the speed.
     direct_fetched: 2048,
-    // With 4, untilizing bf16 has eight tenths of the speed, with 0 a half.
-    runs_fetched: 8,
-    ..ZEN4
+    // With 2048, untilizing bf16 has eight tenths of the speed.
+    gathered_fetched: 4096,
+    ..CONSERVATIVE
 };
 
 /// Intel's Sapphire Rapids and Emerald Rapids: 48 KiB of L1 and 2 MiB of L2 for each core, a large L3 that many share.

@@ -185,7 +185,9 @@ constants! {
     /// The same where a line is gathered from runs of the source that are shorter than a line; 0 for lines that are written in
     /// blocks with runs of `direct_segment`.
     gathered_pair: usize, 0, 4096;
-    /// How far ahead the source is fetched there, where many rows of it are read by turns; 0 fetches nothing.
+    /// How far ahead the source is fetched there; 0 fetches it by `runs_fetched`.
+    gathered_fetched: usize, 0, 1 << 20;
+    /// How far ahead the source is fetched where many rows of it are read by turns; 0 fetches nothing.
     direct_fetched: usize, 0, 1 << 20;
     /// How many runs ahead the source is fetched where runs that go at once lie apart; a number, 0 fetches nothing.
     runs_fetched: usize, 0, 64;

@@ -111,9 +111,21 @@ impl<'a> WindowCopy<'a> {
         }
     }
 
-    /// Copies elements of `N` bytes, each in one load and one store, those of up to 64 bytes four of a row at a time.
+    /// Copies elements of `N` bytes, each in one load and one store.
     #[inline(always)]
     fn each<const N: usize>(self) {
+        assert_eq!(self.elem, N);
+        // SAFETY: M1, and `elem` is `N`.
+        self.for_each(
+            #[inline(always)]
+            |src, dst| unsafe { put(dst, get::<N>(src)) },
+        );
+    }
+
+    /// The same, four elements of a row at a time. Smaller elements than those of 32 bytes are slower so, for the compiler makes
+    /// vectors of them by itself.
+    #[inline(always)]
+    fn each_by_fours<const N: usize>(self) {
         assert_eq!(self.elem, N);
         let w = self.window;
         let (src, dst) = (self.src.as_ptr(), self.dst.as_mut_ptr().cast::<u8>());
@@ -121,8 +133,7 @@ impl<'a> WindowCopy<'a> {
         let (two_src, two_dst) = (w.src_col.wrapping_mul(2), w.dst_col.wrapping_mul(2));
         for _ in 0..w.rows {
             let (mut from, mut to) = (src_row, dst_row);
-            let fours = if N <= 64 { w.cols / 4 } else { 0 };
-            for _ in 0..fours {
+            for _ in 0..w.cols / 4 {
                 // SAFETY: M1, and `elem` is `N`.
                 unsafe {
                     put(to, get::<N>(from));
@@ -134,7 +145,7 @@ impl<'a> WindowCopy<'a> {
                 from = from.wrapping_offset(w.src_col.wrapping_mul(4));
                 to = to.wrapping_offset(w.dst_col.wrapping_mul(4));
             }
-            for _ in fours * 4..w.cols {
+            for _ in 0..w.cols % 4 {
                 // SAFETY: as above.
                 unsafe { put(to, get::<N>(from)) };
                 (from, to) = (from.wrapping_offset(w.src_col), to.wrapping_offset(w.dst_col));
@@ -485,13 +496,14 @@ impl<'a> StridedCopy<'a> {
         StridedCopy { first: self.first.with_rows_reversed(), ..self }
     }
 
-    /// The same copies with fewer and longer elements: [`WindowCopy::merged`]. Where they are a single row, the innermost loop
-    /// around them makes rows of them, for windows are walked faster.
+    /// The same copies with fewer and longer elements: [`WindowCopy::merged`]. Where these are a single row of some that no
+    /// transpose takes, the innermost loop around them makes rows of them, for windows are walked faster.
     #[inline(always)]
     pub(crate) fn merged(self) -> StridedCopy<'a> {
         let StridedCopy { mut first, mut outer, hints } = self;
         first = first.merged();
         if first.window.rows == 1
+            && first.elem >= STORE_BYTES
             && let Some((rows, rest)) = outer.split_last()
         {
             // M1: M2 in all iterations of this loop.
@@ -536,7 +548,7 @@ impl<'a> StridedCopy<'a> {
     pub(crate) fn each<const N: usize>(self) {
         self.for_each(
             #[inline(always)]
-            |copy| copy.each::<N>(),
+            |copy| if matches!(N, 32 | 64) { copy.each_by_fours::<N>() } else { copy.each::<N>() },
         );
     }
 

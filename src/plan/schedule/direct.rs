@@ -59,11 +59,11 @@ pub(super) fn schedule(loops: &mut Vec<Loop>, conversion: Conversion<'_>) -> Sch
         let line = split(loops, block_bytes, pair, tuning.direct_apart as i64);
         let sizes = [op.source_size() as i64, block_bytes];
         let schedule = as_read(loops, sizes, line, tuning.direct_run as i64);
-        // One stream is fetched far ahead, several a little, and what lines are gathered from by the processor itself.
+        // One stream is fetched far ahead, several a little.
         let prefetch_distance = match (loops.len(), between.is_empty()) {
             (1, _) => tuning.fetched as i64,
             (_, true) => tuning.direct_fetched as i64,
-            (_, false) => 0,
+            (_, false) => tuning.gathered_fetched as i64,
         };
         Schedule { prefetch_distance, ..schedule }
     };
