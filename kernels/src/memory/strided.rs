@@ -122,39 +122,6 @@ impl<'a> WindowCopy<'a> {
         );
     }
 
-    /// The same, four elements of a row at a time. Smaller elements than those of 32 bytes are slower so, for the compiler makes
-    /// vectors of them by itself.
-    #[inline(always)]
-    fn each_by_fours<const N: usize>(self) {
-        assert_eq!(self.elem, N);
-        let w = self.window;
-        let (src, dst) = (self.src.as_ptr(), self.dst.as_mut_ptr().cast::<u8>());
-        let (mut src_row, mut dst_row) = (src.wrapping_add(self.src_at), dst.wrapping_add(self.dst_at));
-        let (two_src, two_dst) = (w.src_col.wrapping_mul(2), w.dst_col.wrapping_mul(2));
-        for _ in 0..w.rows {
-            let (mut from, mut to) = (src_row, dst_row);
-            for _ in 0..w.cols / 4 {
-                // SAFETY: M1, and `elem` is `N`.
-                unsafe {
-                    put(to, get::<N>(from));
-                    put(to.wrapping_offset(w.dst_col), get::<N>(from.wrapping_offset(w.src_col)));
-                    let (from, to) = (from.wrapping_offset(two_src), to.wrapping_offset(two_dst));
-                    put(to, get::<N>(from));
-                    put(to.wrapping_offset(w.dst_col), get::<N>(from.wrapping_offset(w.src_col)));
-                }
-                from = from.wrapping_offset(w.src_col.wrapping_mul(4));
-                to = to.wrapping_offset(w.dst_col.wrapping_mul(4));
-            }
-            for _ in 0..w.cols % 4 {
-                // SAFETY: as above.
-                unsafe { put(to, get::<N>(from)) };
-                (from, to) = (from.wrapping_offset(w.src_col), to.wrapping_offset(w.dst_col));
-            }
-            src_row = src_row.wrapping_offset(w.src_row);
-            dst_row = dst_row.wrapping_offset(w.dst_row);
-        }
-    }
-
     /// Copies elements of `N` to `2 * N` bytes as their first `N` and their last `N` bytes, which may overlap.
     #[inline(always)]
     fn each_in_two<const N: usize>(self) {
@@ -548,7 +515,7 @@ impl<'a> StridedCopy<'a> {
     pub(crate) fn each<const N: usize>(self) {
         self.for_each(
             #[inline(always)]
-            |copy| if matches!(N, 32 | 64) { copy.each_by_fours::<N>() } else { copy.each::<N>() },
+            |copy| copy.each::<N>(),
         );
     }
 
