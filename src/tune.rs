@@ -187,7 +187,7 @@ fn questions() -> Vec<Question> {
     let lines = [(64, 64), (128, 64), (256, 64), (512, 64), (1024, 64), (512, 4), (1024, 8)];
     let pair = |&(bytes, runs): &(usize, usize)| vec![("direct_pair", 0, bytes), ("direct_runs", 0, runs)];
     all.push(question("lines of tiles", copied(), lines.iter().map(pair).collect()));
-    all.push(question("lines that lie near", copied(), one("direct_apart", &[0, 16 << 10])));
+    all.push(question("lines that lie near", copied(), one("direct_apart", &[0, 4096])));
     all.push(question("lines of rows", copied(), one("gathered_pair", &[0, 64, 128, 256])));
     all.push(question("fetching for rows", copied(), one("gathered_fetched", &[0, 2048, 4096])));
     all.push(question("fetching for tiles", copied(), one("direct_fetched", &[0, 128, 256, 1024, 2048])));

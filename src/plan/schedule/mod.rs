@@ -141,6 +141,39 @@ mod tests {
     }
 
     #[test]
+    fn lines_go_together_where_they_come_from_far_apart() {
+        // The loop around a run: how often, and how far it steps in the source.
+        let around = |dtype, from: &str, to: &str, tuning| {
+            let plan = plan_with(&[64, 4096], dtype, from, to, Store::Streamed, tuning);
+            let Nest { loops, schedule, .. } = &plan.nests[0];
+            schedule.rows.map(|i| (loops[i].n, loops[i].step[1]))
+        };
+        let (f32_rows, f32_tiles) = ("memref<64x4096xf32>", "ttnn(dtype=float32, layout=TILE)");
+        // Rows of a face are 64 bytes, faces 1 KiB, rows of the matrix 16 KiB.
+        assert_eq!(around(DType::F32, f32_tiles, f32_rows, &builtin::ZEN4), Some((2, 1024)));
+        assert_eq!(around(DType::F32, f32_tiles, f32_rows, &builtin::ZEN5), Some((16, 64)));
+        assert_eq!(around(DType::F32, f32_rows, f32_tiles, &builtin::ZEN4), Some((2, 16 << 10)));
+        assert_eq!(around(DType::F32, f32_rows, f32_tiles, &builtin::ZEN5), Some((4, 16 << 10)));
+        // Two faces make a line of bf16.
+        let (bf16_rows, bf16_tiles) = ("memref<64x4096xbf16>", "ttnn(dtype=bfloat16, layout=TILE)");
+        assert_eq!(around(DType::Bf16, bf16_tiles, bf16_rows, &builtin::ZEN5), Some((2, 512)));
+    }
+
+    #[test]
+    fn strips_of_small_elements_need_rows_that_begin_with_lines() {
+        let assembles = |rows: u64| {
+            let (from, to) = (
+                format!("memref<{rows}x4096xbf16>"),
+                format!("memref<{rows}x4096xbf16, strided<[1, {rows}]>>"),
+            );
+            let plan = plan_with(&[rows, 4096], DType::Bf16, &from, &to, Store::Streamed, &builtin::ZEN5);
+            plan.nests[0].schedule.assembled
+        };
+        // A row of 64 elements is two lines, which gain nothing by strips.
+        assert_eq!([512, 509, 64].map(assembles), [false, true, true]);
+    }
+
+    #[test]
     fn what_a_kernel_makes_whole_lines_of_is_not_assembled() {
         let rows_to = |dtype, to: &str| {
             let from = format!("memref<64x4096x{}>", DType::mlir_name(dtype));
