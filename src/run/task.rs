@@ -240,7 +240,7 @@ impl<'a, 'd> Task<'a, 'd> {
     /// Where it begins between two lines, the stores to the two parts of a line follow one another then, and the line is written
     /// once; in any other order its parts are written by themselves, each as slowly as several lines. And where a task has a part of
     /// the destination that reads less than a segment of every run of the source, there are no runs to read as they lie: on Zen 5
-    /// two threads unstickify 11 GB/s then, and 31 in the order of the destination.
+    /// two threads unstickify 11 GB/s then, and 20 to 28 in the order of the destination.
     fn is_as_written<const N: usize>(&self, nest: &ScheduledNest, view: &View<N>) -> bool {
         let Schedule { assembled, within, .. } = &nest.schedule;
         let rows = nest.leaf == Leaf::Element && matches!(self.plan.op, Op::Copy(_) | Op::Convert(..));

@@ -177,16 +177,16 @@ constants! {
     between_run: usize, 64, 1 << 30;
     /// What is written together there: lines of the destination that are neighbours.
     direct_pair: usize, 64, 4096;
-    /// The most runs of the source of which that is made, each a stream of its own to the processor; a number.
-    direct_runs: usize, 1, 64;
-    /// Lines of the destination whose elements lie less than this from each other in the source are not written together there:
-    /// where it is read as it lies, one is written soon after the other.
-    direct_apart: usize, 0, 1 << 30;
     /// The same where a line is gathered from runs of the source that are shorter than a line; 0 for lines that are written in
     /// blocks with runs of `direct_segment`.
     gathered_pair: usize, 0, 4096;
     /// How far ahead the source is fetched there; 0 fetches it by `runs_fetched`.
     gathered_fetched: usize, 0, 1 << 20;
+    /// The most runs of the source of which `direct_pair` is made, each a stream of its own to the processor; a number.
+    direct_runs: usize, 1, 64;
+    /// Lines of the destination whose elements lie less than this from each other in the source are not written together: where
+    /// it is read as it lies, one is written soon after the other.
+    direct_apart: usize, 0, 1 << 30;
     /// How far ahead the source is fetched where many rows of it are read by turns; 0 fetches nothing.
     direct_fetched: usize, 0, 1 << 20;
     /// How many runs ahead the source is fetched where runs that go at once lie apart; a number, 0 fetches nothing.

@@ -50,10 +50,10 @@ impl Kernels {
     /// [`Kernels::copy`] in every iteration of up to [`MAX_OUTER_LOOPS`](crate::MAX_OUTER_LOOPS) loops, outermost first: one
     /// call for many windows, each of which may be smaller than a call is worth.
     ///
-    /// Where the destination has non-temporal stores they are used if all elements are whole units of 32
-    /// bytes on multiples of 16; elements of one row that lie one after another on both sides count as one. Transposes of elements of 1, 2, 4
-    /// and 8 bytes use them where the hints have strips and rows of the destination have two lines or more, wherever these begin.
-    /// What the hints say of fetching holds for such copies and for transposes.
+    /// Where the destination has non-temporal stores they are used if all elements are whole units of 32 bytes on
+    /// multiples of 16; elements of one row that lie one after another on both sides count as one. Transposes of elements of 1,
+    /// 2, 4 and 8 bytes use them where the hints have strips and rows of the destination have two lines or more, wherever these
+    /// begin. What the hints say of fetching holds for such copies and for transposes.
     ///
     /// # Panics
     /// As [`Kernels::copy`], in whichever iteration; and when there are more loops.

@@ -162,8 +162,11 @@ impl<'a> WindowCopy<'a> {
         let [outer, middle, inner] = if units.n == 1 { [units, rows, cols] } else { [rows, cols, units] };
         let pairs = inner.n == 2;
         // Of four units the second lies one step of the inner loop behind the first, and the other two lie behind both.
-        let [two_src, two_dst] =
-            if pairs { [middle.src, middle.dst] } else { [inner.src * 2, inner.dst * 2] };
+        let [two_src, two_dst] = if pairs {
+            [middle.src, middle.dst]
+        } else {
+            [inner.src, inner.dst].map(|step| step.wrapping_mul(2))
+        };
         let (across, along) = if pairs { (2, 2) } else { (1, 4) };
         let (src, dst) = (self.src.as_ptr(), self.dst.as_mut_ptr().cast::<u8>());
         let (mut src_outer, mut dst_outer) = (src.wrapping_add(self.src_at), dst.wrapping_add(self.dst_at));
@@ -320,7 +323,8 @@ impl<const B: usize, T> Transposed<'_, B, T> {
     }
 }
 
-impl<const B: usize, T: Fn([[u8; REGISTER]; B]) -> [[u8; REGISTER]; B] + Copy> Source
+// SAFETY: `square` calls back for each of `SIDE` blocks, of which one in `SIDE / DRAINS` calls `drain`.
+unsafe impl<const B: usize, T: Fn([[u8; REGISTER]; B]) -> [[u8; REGISTER]; B] + Copy> Source
     for Transposed<'_, B, T>
 {
     const ELEM: usize = REGISTER / B;

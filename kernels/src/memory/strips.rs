@@ -48,7 +48,10 @@ pub(crate) struct Together {
 }
 
 /// What makes strips, and what brings what they are made of nearer.
-pub(crate) trait Source {
+///
+/// # Safety
+/// [`Source::make_square`] calls `drain` [`Source::DRAINS`] times, no more and no fewer.
+pub(crate) unsafe trait Source {
     /// Bytes of an element.
     const ELEM: usize;
 
@@ -73,8 +76,8 @@ pub(crate) trait Source {
 }
 
 /// How strips are made: `bytes` of each row at a time, of rows that begin anywhere twice as many, as far as there is room;
-/// `together` says of which rows. While some rows are made, others are
-/// fetched for later, `fetched` rows at a time; none if that is 0.
+/// `together` says of which rows. While some rows are made, others are fetched for later, `fetched` rows at a time; none if
+/// that is 0.
 #[derive(Clone, Copy)]
 pub(crate) struct Strips {
     pub(crate) bytes: usize,
@@ -140,7 +143,7 @@ pub(crate) fn write<const AVX: bool, S: Source>(
                             #[inline(always)]
                             || {
                                 for _ in 0..S::LINE / (LINES * S::DRAINS) {
-                                    // SAFETY: M5: `DRAINS` calls for each piece are all of its rows, which begin with a line.
+                                    // SAFETY: M5; `Source` promises so many calls, which are all rows. They begin with a line.
                                     unsafe { copy_two_lines(stores, from, to) };
                                     from = from.wrapping_add(S::PITCH);
                                     to = to.wrapping_offset(step);

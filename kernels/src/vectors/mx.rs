@@ -46,9 +46,7 @@ impl MxVector {
         };
         MxVector { element, code_bits, position, width, fraction, bias, emax, largest, infinity, nan }
     }
-}
 
-impl MxVector {
     /// Whether some codes are infinite or NaN.
     #[inline(always)]
     pub(crate) fn has_special(&self) -> bool {
