@@ -129,6 +129,7 @@ fn unpack(c: &mut Choices, data: &[u8]) -> Option<()> {
         dst_tile: len as isize,
         dst_row,
         dst_col,
+        faces: None,
     };
     let src = cycled(data, tiles * src_tile);
     compare(tiles * len, &|kernels, dst| {

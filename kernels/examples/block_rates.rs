@@ -158,6 +158,7 @@ fn main() {
                         dst_tile: 32 * size as isize,
                         dst_row: (COLS * size) as isize,
                         dst_col: size as isize,
+                        faces: None,
                     };
                     let dst = &mut Destination::cached(black_box(&mut dst));
                     kernels.unpack(&codec, to, black_box(&packed), &args, dst);

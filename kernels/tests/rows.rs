@@ -235,6 +235,7 @@ fn unpack() {
                 dst_tile: 32 * size,
                 dst_row: 32 * TILES as isize * size,
                 dst_col: size,
+                faces: None,
             };
             let bytes = |random: &mut Random| {
                 (0..TILES * codec.tile_bytes()).map(|_| (random.next() >> 56) as u8).collect()

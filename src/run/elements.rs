@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use super::clip::{advance, place};
 use super::compact::{Compact, Compaction};
 use super::destination::writable;
+use super::slots::{self, SlotLoop};
 use crate::plan::ir::{AddressPair, ScheduledNest, WholeCall};
 use crate::plan::{Op, OutOfRange, Plan};
 
@@ -85,7 +86,7 @@ impl<'p, const N: usize> Calls<'p, N> {
             }
             let inside = (l.step[0] == 0 || schedule.compacted) && (!block || l.step[1] == 0);
             if self.taken < MAX_OUTER_LOOPS && inside && self.left == 0 {
-                let src = if block { l.step[2] * 4 } else { self.near(i)[1] };
+                let src = if block { l.step[2] } else { self.near(i)[1] };
                 self.taken_loops[self.taken] = i;
                 self.taken += 1;
                 self.outer[MAX_OUTER_LOOPS - self.taken] =
@@ -183,6 +184,15 @@ impl<'p, const N: usize> Calls<'p, N> {
         }
     }
 
+    /// What the kernel that unpacks is asked for a window over slots of a tile and the loops around it, if it takes them.
+    fn unpacking(&self, tile: TileShape, slot: usize, w: &Window, outer: &[OuterLoop]) -> Option<UnpackArgs> {
+        let mut loops = [(1, 0, 0); MAX_OUTER_LOOPS + 2];
+        let all = outer.iter().map(|l| (l.n, l.src, l.dst));
+        let all = all.chain([(w.rows, w.src_row, w.dst_row), (w.cols, w.src_col, w.dst_col)]);
+        let count = loops.iter_mut().zip(all).map(|(l, of): (&mut SlotLoop, _)| *l = of).count();
+        slots::unpacking(tile, slot, &loops[..count])
+    }
+
     /// One kernel call; what it reads begins at byte `from` of the source, or of what was brought together of it.
     fn call(
         &self,
@@ -201,48 +211,49 @@ impl<'p, const N: usize> Calls<'p, N> {
                 let (tiles, step, dst_tile) = self.tiles;
                 let (tiles, src_tile, dst_tile) = (tiles as usize, step[1] as usize, dst_tile as isize);
                 let w = window(2);
-                let rectangle = rectangle(from, at[2], to, &w, codec.tile().cols());
-                let suits = |args: &UnpackArgs| {
-                    let runs = args.cols == 1 || args.dst_col == into.size() as isize;
-                    unpacks_to(into) && (runs || codec.options().transposed)
+                let runs = |args: &UnpackArgs| {
+                    args.cols == 1 || args.dst_col == into.size() as isize || codec.options().transposed
                 };
-                if let Some(args) = rectangle.filter(|args| outer.is_empty() && suits(args)) {
-                    let args = UnpackArgs { tiles, src_tile, dst_tile, ..args };
+                if unpacks_to(into)
+                    && let Some(args) = self.unpacking(codec.tile(), at[2] as usize, &w, outer).filter(runs)
+                {
+                    let args = UnpackArgs { tiles, src_at: from, src_tile, dst_at: to, dst_tile, ..args };
                     return plan.kernels.unpack(&codec, into, source, &args, out);
                 }
                 let elements = codec.tile().elements();
                 let together = Scratch::ROOM / elements;
-                let w = Window { src_row: w.src_row * 4, src_col: w.src_col * 4, ..w };
+                let near = unpacked_as(plan).size() as isize;
+                let w = Window { src_row: w.src_row * near, src_col: w.src_col * near, ..w };
+                let mut loops = self.outer;
+                loops.iter_mut().for_each(|l| l.src *= near);
+                let first = MAX_OUTER_LOOPS - self.taken;
                 for t in (0..tiles).step_by(together) {
                     let row =
                         TileRow { at: from + t * src_tile, tiles: together.min(tiles - t), step: src_tile };
                     let unpacked = scratch.unpacked(plan, source, row);
-                    let windows = Windows::of_tiles(w, row.tiles, (elements * 4) as isize, dst_tile);
+                    let windows = Windows::of_tiles(w, row.tiles, elements as isize * near, dst_tile);
                     let Windows { window, each: OuterLoop { n, src, dst } } = windows;
                     // One call for all of them, if it can take one more loop.
-                    let mut loops = self.outer;
-                    let first = MAX_OUTER_LOOPS - self.taken;
                     let (calls, outer) = match first.checked_sub(1) {
                         Some(first) if n > 1 => {
                             loops[first] = windows.each;
                             (1, &loops[first..])
                         }
-                        _ => (n as isize, outer),
+                        _ => (n as isize, &loops[first..]),
                     };
                     for k in 0..calls {
-                        let from = (at[2] as usize * 4).wrapping_add_signed(k * src);
+                        let from = (at[2] as usize * near as usize).wrapping_add_signed(k * src);
                         let to = to.wrapping_add_signed(t as isize * dst_tile + k * dst);
-                        plan.kernels.convert_loops(
-                            number,
-                            into,
-                            unpacked,
-                            from,
-                            out,
-                            to,
-                            &window,
-                            outer,
-                            Hints::default(),
-                        );
+                        let hints = Hints::default();
+                        if unpacked_as(plan) == into {
+                            // Ordinary stores: these may be parts of lines.
+                            let out = &mut Destination::cached(out.bytes());
+                            let size = into.size();
+                            plan.kernels.copy_loops(size, unpacked, from, out, to, &window, outer, hints);
+                        } else {
+                            plan.kernels
+                                .convert_loops(number, into, unpacked, from, out, to, &window, outer, hints);
+                        }
                     }
                 }
             }
@@ -302,9 +313,17 @@ impl<const N: usize> Calls<'_, N> {
     }
 }
 
+/// As which numbers tiles of the source are unpacked before they are put in their places.
+fn unpacked_as(plan: &Plan) -> Number {
+    match plan.op {
+        Op::Convert(_, into) if plan.dst.codec.is_none() && unpacks_to(into) => into,
+        _ => Number::F32,
+    }
+}
+
 /// Whether unpacking to a format is vector code.
 fn unpacks_to(number: Number) -> bool {
-    matches!(number, Number::F32 | Number::Bf16 | Number::F16)
+    matches!(number, Number::F32 | Number::Bf16 | Number::F16 | Number::Sen169)
 }
 
 /// Equal windows over tiles that were unpacked, and the loop over them.
@@ -387,38 +406,6 @@ impl Scratch {
     }
 }
 
-/// The rectangle of a tile that a window over its slots is, if it is one.
-fn rectangle(src_at: usize, slot: i64, dst_at: usize, w: &Window, tile_cols: usize) -> Option<UnpackArgs> {
-    let (row0, col0) = (slot as usize / tile_cols, slot as usize % tile_cols);
-    let line = tile_cols as isize;
-    let args = UnpackArgs {
-        tiles: 1,
-        src_at,
-        src_tile: 0,
-        row0,
-        col0,
-        rows: w.rows,
-        cols: w.cols,
-        dst_at,
-        dst_tile: 0,
-        dst_row: w.dst_row,
-        dst_col: w.dst_col,
-    };
-    let along = |n: usize, step: isize, by: isize| n == 1 || step == by;
-    if along(w.rows, w.src_row, line) && along(w.cols, w.src_col, 1) && col0 + w.cols <= tile_cols {
-        Some(args)
-    } else if along(w.rows, w.src_row, 1) && along(w.cols, w.src_col, line) && col0 + w.rows <= tile_cols {
-        let (rows, cols, dst_row, dst_col) = (w.cols, w.rows, w.dst_col, w.dst_row);
-        Some(UnpackArgs { rows, cols, dst_row, dst_col, ..args })
-    } else if w.rows == 1 && w.src_col == 1 && col0 == 0 && w.cols.is_multiple_of(tile_cols) {
-        // Rows that follow one another in the destination are one loop.
-        let (rows, cols) = (w.cols / tile_cols, tile_cols);
-        Some(UnpackArgs { rows, cols, dst_row: w.dst_col * line, ..args })
-    } else {
-        None
-    }
-}
-
 /// Tiles of the source, no more elements than there is room for, unpacked unless they are the last ones that were.
 fn unpack<'s>(
     plan: &Plan,
@@ -430,7 +417,8 @@ fn unpack<'s>(
     if let Some(codec) = plan.src.codec
         && *last != Some(row)
     {
-        let tile = codec.tile();
+        let (tile, to) = (codec.tile(), unpacked_as(plan));
+        let size = to.size() as isize;
         let args = UnpackArgs {
             tiles: row.tiles,
             src_at: row.at,
@@ -440,12 +428,13 @@ fn unpack<'s>(
             rows: tile.rows(),
             cols: tile.cols(),
             dst_at: 0,
-            dst_tile: tile.elements() as isize * 4,
-            dst_row: tile.cols() as isize * 4,
-            dst_col: 4,
+            dst_tile: tile.elements() as isize * size,
+            dst_row: tile.cols() as isize * size,
+            dst_col: size,
+            faces: None,
         };
         let out = writable(bytemuck::cast_slice_mut(unpacked));
-        plan.kernels.unpack(&codec, Number::F32, source, &args, &mut Destination::cached(out));
+        plan.kernels.unpack(&codec, to, source, &args, &mut Destination::cached(out));
         *last = Some(row);
     }
     bytemuck::cast_slice(unpacked)
@@ -454,26 +443,6 @@ fn unpack<'s>(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The rectangle of a tile of 32 columns, from slot `slot`, that a window over slots is: first row and column, rows and
-    /// columns.
-    fn found(slot: i64, rows: usize, cols: usize, src: (isize, isize)) -> Option<[usize; 4]> {
-        let w = Window { rows, cols, src_row: src.0, src_col: src.1, dst_row: 100, dst_col: 1 };
-        rectangle(0, slot, 0, &w, 32).map(|a| [a.row0, a.col0, a.rows, a.cols])
-    }
-
-    #[test]
-    fn windows_over_slots_are_rectangles_of_a_tile() {
-        assert_eq!(found(0, 32, 32, (32, 1)), Some([0, 0, 32, 32]));
-        assert_eq!(found(34, 3, 5, (32, 1)), Some([1, 2, 3, 5]));
-        // Rows of the window are columns of the tile.
-        assert_eq!(found(34, 3, 5, (1, 32)), Some([1, 2, 5, 3]));
-        // Four rows that follow one another.
-        assert_eq!(found(64, 1, 128, (0, 1)), Some([2, 0, 4, 32]));
-        // A run that passes the end of a row, and every second column.
-        assert_eq!(found(30, 1, 4, (0, 1)), None);
-        assert_eq!(found(0, 2, 4, (32, 2)), None);
-    }
 
     #[test]
     fn the_first_value_out_of_range_is_the_one_with_the_least_place() {

@@ -16,6 +16,7 @@ mod parts;
 mod reads;
 mod reference;
 mod share;
+mod slots;
 mod task;
 mod threads;
 mod zeroed;

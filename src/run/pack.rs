@@ -1,7 +1,7 @@
 //! Tiles of block formats: packed where they lie, or gathered first.
 
 use kernels::{
-    BlockCodec, Destination, Hints, MAX_OUTER_LOOPS, Number, OuterLoop, PackArgs, Segment, Window,
+    BlockCodec, Destination, Hints, MAX_OUTER_LOOPS, Number, OuterLoop, PackArgs, Segment, UnpackArgs, Window,
 };
 use smallvec::SmallVec;
 
@@ -9,6 +9,7 @@ use super::assembly::Block;
 use super::clip::{advance, linear};
 use super::destination::writable;
 use super::elements::{Scratch, TileRow};
+use super::slots::{self, SlotLoop};
 use super::task::Task;
 use crate::layout::axis::Addr;
 use crate::plan::ir::{Gather, LINE, Loop, MAX_BLOCK, ScheduledNest};
@@ -209,6 +210,17 @@ impl Task<'_, '_> {
             }
             let (byte, to) =
                 ((plan.src.space.unit_at(from[0]) + from[1]) as usize, from[5] as usize * between.size());
+            if let Some(codec) = plan.src.codec
+                && let Some(args) = slots::unpacking(codec.tile(), from[2] as usize, &loops.slots)
+                && (args.dst_col == between.size() as isize || codec.options().transposed)
+            {
+                let TileRow { tiles, step: src_tile, .. } = loops.row;
+                let dst_tile = loops.row_step as isize;
+                let args = UnpackArgs { tiles, src_at: byte, src_tile, dst_at: to, dst_tile, ..args };
+                let tile = &mut Destination::cached(writable(bytemuck::cast_slice_mut(self.scratch.tiles())));
+                plan.kernels.unpack(&codec, between, self.source, &args, tile);
+                continue;
+            }
             let (tile, source, begin) = if plan.src.codec.is_some() {
                 let row = TileRow { at: byte, ..loops.row };
                 let (tile, unpacked) = self.scratch.tiles_and_unpacked(plan, self.source, row);
@@ -268,14 +280,18 @@ struct Loops {
     taken: usize,
     /// Loops from unit to unit, and those from tile to tile of a block source but for one.
     outside: SmallVec<[Loop; 12]>,
-    /// The tiles of a block source that are unpacked for one call.
+    /// The tiles of a block source that are unpacked for one call, and how far apart their elements go.
     row: TileRow,
+    row_step: i64,
+    /// The loops over slots of a tile of a block source.
+    slots: SmallVec<[SlotLoop; 12]>,
 }
 
 impl Loops {
     /// For loops of more than one iteration over a source in tiles of `codec`, and slots of `size` bytes.
     fn new(loops: impl Iterator<Item = Loop>, codec: Option<&BlockCodec>, size: i64) -> Loops {
-        let mut row = TileRow { at: 0, tiles: 1, step: 0 };
+        let (mut row, mut row_step) = (TileRow { at: 0, tiles: 1, step: 0 }, 0);
+        let mut slots = SmallVec::new();
         let mut outside: SmallVec<[Loop; 12]> = SmallVec::new();
         // Iterations, bytes of the source (or of what was unpacked of it), bytes of the slots.
         let mut inside: SmallVec<[(u64, i64, i64); 12]> = SmallVec::new();
@@ -291,12 +307,18 @@ impl Loops {
                     let suits = fits && l.step[1] > 0 && l.step[2] == 0;
                     suits.then(|| {
                         row = TileRow { at: 0, tiles: l.n as usize, step: l.step[1] as usize };
+                        row_step = far;
                         elements as i64 * 4
                     })
                 }
             };
             match near {
-                Some(near) if inside.len() < MAX_OUTER_LOOPS + 2 => inside.push((l.n, near, far)),
+                Some(near) if inside.len() < MAX_OUTER_LOOPS + 2 => {
+                    inside.push((l.n, near, far));
+                    if codec.is_some() && l.step[1] == 0 {
+                        slots.push((l.n as usize, l.step[2] as isize, far as isize));
+                    }
+                }
                 _ => outside.push(l),
             }
         }
@@ -305,7 +327,7 @@ impl Loops {
         for (outer, &(n, src, dst)) in outer.iter_mut().zip(rest) {
             *outer = OuterLoop { n: n as usize, src: src as isize, dst: dst as isize };
         }
-        Loops { window, outer, taken: rest.len(), outside, row }
+        Loops { window, outer, taken: rest.len(), outside, row, row_step, slots }
     }
 }
 

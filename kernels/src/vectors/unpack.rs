@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use super::bfp_decode::{BfpDecode, DeviceDecode};
 use super::decode::Decode;
 use super::encode::MAX_GROUPS;
-use super::lanes::{Bf16, F16, F32, Lane};
+use super::lanes::{Bf16, F16, F32, Lane, Sen169};
 use super::mx::{FloatDecode, IntDecode, MxVector};
 use crate::formats::{BlockCodec, Decoding, GROUP, MX_BLOCK, Number, Rule, TileShape};
 use crate::memory::{CACHE_LINE, Destination, Output, assert_readable, assert_writable};
@@ -13,7 +13,7 @@ use crate::memory::{CACHE_LINE, Destination, Output, assert_readable, assert_wri
 /// A row of packed tiles to unpack: which rectangle of each, and where it goes.
 ///
 /// Tile t is at byte `src_at + t * src_tile` of the source. Of each tile the elements (`row0` + r, `col0` + c) with r < `rows` and
-/// c < `cols` go to byte `dst_at + t * dst_tile + r * dst_row + c * dst_col` of the destination.
+/// c < `cols` go to byte `dst_at + t * dst_tile + r * dst_row + c * dst_col` of the destination, unless `faces` says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnpackArgs {
     /// Number of tiles.
@@ -38,6 +38,29 @@ pub struct UnpackArgs {
     pub dst_row: isize,
     /// Bytes from an element to the one in the next column.
     pub dst_col: isize,
+    /// Where whole tiles go in faces, as they are stored: bytes from a face to the one below it, and to the one beside it.
+    /// Rows and columns are `dst_row` and `dst_col` apart inside of a face then.
+    pub faces: Option<[isize; 2]>,
+}
+
+impl UnpackArgs {
+    /// The loops over the elements of the destination.
+    #[inline(always)]
+    fn dst_loops(&self, tile: TileShape) -> impl Iterator<Item = (usize, isize)> + Clone {
+        let face = [tile.face_rows(), tile.face_cols()];
+        let ([rows, cols], [down, across], [below, beside]) = match self.faces {
+            Some(faces) => (face, [tile.rows() / face[0], tile.cols() / face[1]], faces),
+            None => ([self.rows, self.cols], [1; 2], [0; 2]),
+        };
+        [
+            (self.tiles, self.dst_tile),
+            (down, below),
+            (rows, self.dst_row),
+            (across, beside),
+            (cols, self.dst_col),
+        ]
+        .into_iter()
+    }
 }
 
 /// Tiles whose bytes [`Unpacking::new`] has found to lie inside both slices.
@@ -67,18 +90,16 @@ impl<'a> Unpacking<'a> {
             inside(a.row0, a.rows, tile.rows()) && inside(a.col0, a.cols, tile.cols()),
             "the rectangle of {a:?} leaves a {tile} tile"
         );
+        let whole = (a.rows, a.cols) == (tile.rows(), tile.cols());
+        assert!(a.faces.is_none() || whole, "{a:?} has faces of a part of a {tile} tile");
         if a.tiles == 0 || a.rows == 0 || a.cols == 0 {
             return None;
         }
         let step = isize::try_from(a.src_tile).unwrap_or(isize::MAX);
         assert_readable(src.len(), a.src_at, codec.tile_bytes(), [(a.tiles, step)].into_iter());
-        let elements = [(a.tiles, a.dst_tile), (a.rows, a.dst_row), (a.cols, a.dst_col)];
-        assert_writable(dst.len(), a.dst_at, to.size(), elements.into_iter());
-        // Rows that are lines, each at the beginning of one.
-        let tall = |n: usize, step: isize| n == 1 || step.unsigned_abs().is_multiple_of(CACHE_LINE);
-        let whole = (a.rows, a.cols) == (tile.rows(), tile.cols()) && a.dst_col == to.size() as isize;
-        let lines = whole && (a.cols * to.size()).is_multiple_of(CACHE_LINE) && tall(a.tiles, a.dst_tile);
-        let lines = lines && tall(a.rows, a.dst_row) && !codec.options().transposed;
+        assert_writable(dst.len(), a.dst_at, to.size(), a.dst_loops(tile));
+        let makes_runs = whole && a.dst_col == to.size() as isize && !codec.options().transposed;
+        let lines = makes_runs && !codec.options().compact && makes_lines(&a, tile, to.size());
         Some(Unpacking { codec, to, src, args: a, dst: dst.output(lines) })
     }
 
@@ -87,15 +108,37 @@ impl<'a> Unpacking<'a> {
         &self.src[self.args.src_at + t * self.args.src_tile..][..self.codec.tile_bytes()]
     }
 
-    /// Where element (r, c) of the rectangle of tile `t` goes.
+    /// Where the rectangle of tile `t` begins.
     #[inline(always)]
-    fn place(&self, t: usize, r: usize, c: usize) -> usize {
-        let a = &self.args;
-        a.dst_at
-            .wrapping_add_signed((t as isize).wrapping_mul(a.dst_tile))
-            .wrapping_add_signed((r as isize).wrapping_mul(a.dst_row))
-            .wrapping_add_signed((c as isize).wrapping_mul(a.dst_col))
+    fn start(&self, t: usize) -> usize {
+        self.args.dst_at.wrapping_add_signed((t as isize).wrapping_mul(self.args.dst_tile))
     }
+
+    /// The rectangle of each tile.
+    #[inline(always)]
+    fn rectangle(&self) -> Rectangle {
+        let UnpackArgs { row0, col0, rows, cols, dst_row: row, dst_col: col, faces, .. } = self.args;
+        Rectangle { tile: self.codec.tile(), row0, col0, rows, cols, row, col, faces }
+    }
+}
+
+/// Whether the runs that whole tiles become are whole lines, if the first one is: rows, or those of a face that follow one another.
+#[inline(always)]
+fn makes_lines(a: &UnpackArgs, tile: TileShape, size: usize) -> bool {
+    let lines = |bytes: usize| bytes.is_multiple_of(CACHE_LINE);
+    let apart = |n: usize, step: isize| n == 1 || lines(step.unsigned_abs());
+    let rows = match a.faces {
+        None => lines(a.cols * size) && apart(a.rows, a.dst_row),
+        Some([below, beside]) => {
+            let run = GROUP * size;
+            a.dst_row == run as isize
+                && tile.face_rows().is_multiple_of(FACE_ROWS)
+                && lines(FACE_ROWS * run)
+                && apart(tile.rows() / tile.face_rows(), below)
+                && apart(tile.cols() / GROUP, beside)
+        }
+    };
+    rows && apart(a.tiles, a.dst_tile)
 }
 
 /// Vector code where there is some, the rule for the rest.
@@ -123,6 +166,7 @@ fn to_any<D: Decode>(on: Unpacking<'_>, decode: D) {
         Number::F32 => tiles::<D, F32, 4>(on, decode),
         Number::Bf16 => tiles::<D, Bf16, 2>(on, decode),
         Number::F16 => tiles::<D, F16, 2>(on, decode),
+        Number::Sen169 => tiles::<D, Sen169, 2>(on, decode),
         _ => scalar(on),
     }
 }
@@ -145,10 +189,9 @@ fn blocks_of<D: Decode, L: Lane<N>, const N: usize, const M: usize>(
     decode: D,
     bits: usize,
 ) {
-    let a = on.args;
+    let (a, rectangle) = (on.args, on.rectangle());
     let whole = (a.cols, a.dst_col) == (MX_BLOCK, N as isize);
-    let UnpackArgs { row0, col0, rows, cols, dst_row: row, dst_col: col, .. } = a;
-    let rectangle = Rectangle { stored: on.codec.tile(), row0, col0, rows, cols, row, col };
+    let [_, beside] = rectangle.faces();
     for t in 0..a.tiles {
         let block = &on.src[a.src_at + t * a.src_tile..][..1 + M];
         let (header, packed) = block.split_first_chunk::<1>().expect("a scale");
@@ -156,10 +199,10 @@ fn blocks_of<D: Decode, L: Lane<N>, const N: usize, const M: usize>(
         let mut bytes = [[0; GROUP]; MX_BLOCK / GROUP];
         let codes = spread(bits, packed, &mut bytes);
         let (scale, all_hold) = decode.scale(header[0]);
-        let start = on.place(t, 0, 0);
+        let start = on.start(t);
         if whole && all_hold {
-            let out = on.dst.bytes[start..][..MX_BLOCK * N].as_chunks_mut().0.as_chunks_mut().0;
-            for (codes, out) in codes.iter().zip(out) {
+            for (codes, at) in codes.iter().zip([start, start.wrapping_add_signed(beside)]) {
+                let out = on.dst.bytes[at..][..GROUP * N].as_chunks_mut().0.try_into().expect("a group");
                 put::<D, L, N>(&decode.values(codes, scale), out);
             }
         } else {
@@ -175,14 +218,8 @@ fn tiles<D: Decode, L: Lane<N>, const N: usize>(mut on: Unpacking<'_>, decode: D
     if on.codec.options().compact {
         return blocks::<D, L, N>(on, decode);
     }
-    let (codec, a) = (on.codec, on.args);
-    let transposed = codec.tile().transposed().filter(|_| codec.options().transposed);
-    let (row0, col0, rows, cols, row, col) = match transposed {
-        Some(_) => (a.col0, a.row0, a.cols, a.rows, a.dst_col, a.dst_row),
-        None => (a.row0, a.col0, a.rows, a.cols, a.dst_row, a.dst_col),
-    };
-    let stored = transposed.unwrap_or(codec.tile());
-    let rectangle = Rectangle { stored, row0, col0, rows, cols, row, col };
+    let (codec, a, rectangle) = (on.codec, on.args, on.rectangle().as_stored(on.codec));
+    let Rectangle { tile: stored, rows, cols, col, .. } = rectangle;
     let whole = (rows, cols, col) == (stored.rows(), stored.cols(), N as isize);
     let mut bytes = [[0; GROUP]; MAX_GROUPS];
     let mut scales = [0.0; MAX_GROUPS];
@@ -196,7 +233,7 @@ fn tiles<D: Decode, L: Lane<N>, const N: usize>(mut on: Unpacking<'_>, decode: D
             scales.fill(scale);
             all_hold &= holds;
         }
-        let start = on.place(t, 0, 0);
+        let start = on.start(t);
         if whole && all_hold {
             rectangle.unpack_whole::<D, L, N>(decode, codes, &scales, &mut on.dst, start);
         } else {
@@ -206,10 +243,10 @@ fn tiles<D: Decode, L: Lane<N>, const N: usize>(mut on: Unpacking<'_>, decode: D
     }
 }
 
-/// The rectangle of each tile that is wanted, in the rows and columns that are stored.
+/// The rectangle of each tile that is wanted.
 #[derive(Clone, Copy)]
 struct Rectangle {
-    stored: TileShape,
+    tile: TileShape,
     row0: usize,
     col0: usize,
     rows: usize,
@@ -217,6 +254,8 @@ struct Rectangle {
     /// Bytes of the destination from an element to the one in the next row, and in the next column.
     row: isize,
     col: isize,
+    /// Where it goes in faces, bytes from a face to the one below it, and to the one beside it.
+    faces: Option<[isize; 2]>,
 }
 
 /// One packed tile, partly decoded.
@@ -229,7 +268,41 @@ struct Tile<'a> {
     all_hold: bool,
 }
 
+/// Rows of a face that become one run where they follow one another: two lines or more.
+const FACE_ROWS: usize = 4;
+
 impl Rectangle {
+    /// The same in the rows and columns that are stored: the columns and rows of a transposed tile.
+    #[inline(always)]
+    fn as_stored(self, codec: &BlockCodec) -> Rectangle {
+        let Rectangle { row0, col0, rows, cols, row, col, faces, .. } = self;
+        match self.tile.transposed().filter(|_| codec.options().transposed) {
+            Some(tile) => {
+                let faces = faces.map(|[below, beside]| [beside, below]);
+                Rectangle { tile, row0: col0, col0: row0, rows: cols, cols: rows, row: col, col: row, faces }
+            }
+            None => self,
+        }
+    }
+
+    /// Bytes from a face to the one below it, and to the one beside it.
+    #[inline(always)]
+    fn faces(&self) -> [isize; 2] {
+        let apart = |n: usize, step: isize| (n as isize).wrapping_mul(step);
+        self.faces.unwrap_or_else(|| [apart(self.tile.face_rows(), self.row), apart(GROUP, self.col)])
+    }
+
+    /// Bytes from the rectangle's first element to that of row `r` and column `c` of it.
+    #[inline(always)]
+    fn offset(&self, r: usize, c: usize) -> isize {
+        let apart = |n: usize, step: isize| (n as isize).wrapping_mul(step);
+        let inside = |r: usize, c: usize| apart(r, self.row).wrapping_add(apart(c, self.col));
+        let Some([below, beside]) = self.faces else { return inside(r, c) };
+        let tall = self.tile.face_rows();
+        let face = apart(r / tall, below).wrapping_add(apart(c / GROUP, beside));
+        face.wrapping_add(inside(r % tall, c % GROUP))
+    }
+
     /// A whole tile with contiguous columns to byte `start` of the destination; the arithmetic holds under every scale.
     #[inline(always)]
     fn unpack_whole<D: Decode, L: Lane<N>, const N: usize>(
@@ -240,22 +313,29 @@ impl Rectangle {
         dst: &mut Output<'_>,
         start: usize,
     ) {
-        let Rectangle { stored, row, cols, .. } = self;
-        let (tall, across, groups) = (stored.face_rows(), cols / GROUP, stored.elements() / GROUP);
-        let mut at = start;
-        let mut line = [[[MaybeUninit::new(0); N]; GROUP]; 2];
-        let bands =
-            codes[..groups].chunks_exact(tall * across).zip(scales[..groups].chunks_exact(tall * across));
-        for (codes, scales) in bands {
-            for r in 0..tall {
-                let room = dst.room(&mut line.as_flattened_mut().as_flattened_mut()[..cols * N], at);
-                let groups = room.as_chunks_mut::<N>().0.as_chunks_mut::<GROUP>().0;
-                for (face, out) in groups.iter_mut().enumerate() {
-                    let group = face * tall + r;
-                    put::<D, L, N>(&decode.values(&codes[group], scales[group]), out);
+        let Rectangle { tile, row, cols, faces, .. } = self;
+        let (tall, across) = (tile.face_rows(), cols / GROUP);
+        let groups = (&codes[..tile.elements() / GROUP], &scales[..tile.elements() / GROUP]);
+        let mut lines = [[[MaybeUninit::new(0); N]; GROUP]; FACE_ROWS];
+        let Some([below, beside]) = faces else {
+            let mut at = start;
+            for band in (0..tile.rows()).step_by(tall) {
+                for r in 0..tall {
+                    let first = band * across + r;
+                    put_run::<D, L, N>(decode, groups, (first, tall), dst, &mut lines[..across], at);
+                    at = at.wrapping_add_signed(row);
                 }
-                dst.put(&line.as_flattened().as_flattened()[..cols * N], at);
-                at = at.wrapping_add_signed(row);
+            }
+            return;
+        };
+        let follow = row == (GROUP * N) as isize && tall.is_multiple_of(FACE_ROWS);
+        let run = if follow { FACE_ROWS } else { 1 };
+        for face in 0..groups.0.len() / tall {
+            let (down, right) = ((face / across) as isize, (face % across) as isize);
+            let mut at = start.wrapping_add_signed(down * below + right * beside);
+            for r in (0..tall).step_by(run) {
+                put_run::<D, L, N>(decode, groups, (face * tall + r, 1), dst, &mut lines[..run], at);
+                at = at.wrapping_add_signed(row * run as isize);
             }
         }
     }
@@ -269,14 +349,13 @@ impl Rectangle {
         dst: &mut [MaybeUninit<u8>],
         start: usize,
     ) {
-        let Rectangle { stored, row0, col0, rows, cols, row, col } = self;
+        let Rectangle { tile: stored, row0, col0, rows, cols, col, .. } = self;
         let Tile { header, codes, scales, all_hold } = tile;
         for r in 0..rows {
-            let start = start.wrapping_add_signed((r as isize).wrapping_mul(row));
             for left in (col0 / GROUP * GROUP..col0 + cols).step_by(GROUP) {
                 let from = left.max(col0);
                 let len = (left + GROUP).min(col0 + cols) - from;
-                let at = start.wrapping_add_signed(((from - col0) as isize).wrapping_mul(col));
+                let at = start.wrapping_add_signed(self.offset(r, from - col0));
                 let group = stored.slot(row0 + r, left) / GROUP;
                 let (scale, codes) = (scales[group], &codes[group]);
                 let mut apart = [[MaybeUninit::new(0); N]; GROUP];
@@ -300,6 +379,25 @@ impl Rectangle {
             }
         }
     }
+}
+
+/// Puts a run of groups, one for each of `lines`, to byte `at`: the one of a number, and those each so many further.
+#[inline(always)]
+fn put_run<D: Decode, L: Lane<N>, const N: usize>(
+    decode: D,
+    (codes, scales): (&[[u8; GROUP]], &[f32]),
+    (first, further): (usize, usize),
+    dst: &mut Output<'_>,
+    lines: &mut [[[MaybeUninit<u8>; N]; GROUP]],
+    at: usize,
+) {
+    let room = dst.room(lines.as_flattened_mut().as_flattened_mut(), at);
+    let groups = room.as_chunks_mut::<N>().0.as_chunks_mut::<GROUP>().0;
+    for (i, out) in groups.iter_mut().enumerate() {
+        let group = first + i * further;
+        put::<D, L, N>(&decode.values(&codes[group], scales[group]), out);
+    }
+    dst.put(lines.as_flattened().as_flattened(), at);
 }
 
 /// The values of a group in the destination's format.
@@ -358,13 +456,13 @@ fn spread<'a>(bits: usize, packed: &'a [u8], bytes: &'a mut [[u8; GROUP]]) -> &'
 
 /// Each element is [`BlockCodec::decode_at`], converted.
 pub(crate) fn scalar(on: Unpacking<'_>) {
-    let a = on.args;
+    let (a, rectangle) = (on.args, on.rectangle());
     for t in 0..a.tiles {
         for r in 0..a.rows {
             for c in 0..a.cols {
                 let value = on.codec.decode_at(on.tile(t), a.row0 + r, a.col0 + c);
                 let bits = Number::F32.convert(on.to, value.to_bits().into());
-                on.to.store(on.dst.bytes, on.place(t, r, c), bits);
+                on.to.store(on.dst.bytes, on.start(t).wrapping_add_signed(rectangle.offset(r, c)), bits);
             }
         }
     }

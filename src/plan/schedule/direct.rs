@@ -33,7 +33,7 @@ pub(super) fn applies(loops: &[Loop], src: &Endpoint, op: Op) -> bool {
 }
 
 /// Whether kernels convert a format to others that have this, and back, in loops of their own.
-fn has_lanes(number: Number) -> bool {
+pub(super) fn has_lanes(number: Number) -> bool {
     matches!(number, Number::F32 | Number::Bf16 | Number::F16 | Number::Sen169)
 }
 

@@ -1,10 +1,9 @@
 //! Elements of which a kernel makes whole lines of the destination by itself, and stores them: transposes, and tiles that are
 //! unpacked to rows.
 
-use kernels::Number;
-
 use super::assembled;
 use super::blocks::stays_in_unit;
+use super::direct::has_lanes;
 use crate::plan::conversion::{Conversion, Op};
 use crate::plan::ir::{LINE, Loop, Schedule};
 
@@ -24,17 +23,22 @@ fn across(loops: &[Loop], conversion: Conversion<'_>) -> Option<usize> {
     (strip > 0 && suits && src.codec.is_none() && rows && run.step[1].abs() != size).then_some(across)
 }
 
-/// Whether rows of tiles are lines of the destination.
+/// Whether whole tiles become lines of the destination: their rows do, or those of their faces, which follow one another.
 fn unpacks(loops: &[Loop], conversion: Conversion<'_>) -> bool {
-    let Conversion { src, dst, op, .. } = conversion;
+    let Conversion { src, dst, op: Op::Convert(_, number), .. } = conversion else { return false };
     let (Some(codec), Some((run, outer))) = (src.codec, loops.split_last()) else { return false };
-    let lines = |bytes: i64| bytes % LINE as i64 == 0;
-    let bytes = dst.block_bytes as i64;
-    matches!(op, Op::Convert(_, Number::F32 | Number::Bf16 | Number::F16))
-        && run.n == codec.tile().cols() as u64
+    let (tile, bytes) = (codec.tile(), dst.block_bytes as i64);
+    let (inside, outside): (Vec<&Loop>, Vec<&Loop>) =
+        outer.iter().partition(|l| l.step[..2] == [0; 2] && l.step[2] != 0);
+    let elements = inside.iter().fold(run.n, |elements, l| elements.saturating_mul(l.n));
+    let (row, lines) = ((run.n as i64).saturating_mul(bytes), |bytes: i64| bytes % LINE as i64 == 0);
+    let of_face = |l: &Loop| l.n == tile.face_rows() as u64 && l.step[4] == row && lines(row * l.n as i64);
+    has_lanes(number)
         && (run.step[2], run.step[4]) == (1, bytes)
-        && lines(run.n as i64 * bytes)
-        && outer.iter().all(|l| stays_in_unit(l) && lines(l.step[4]))
+        && elements == tile.elements() as u64
+        && (run.n == tile.cols() as u64 && lines(row) || inside.iter().any(|l| of_face(l)))
+        && inside.iter().all(|l| l.step[3] == 0 && (lines(l.step[4]) || of_face(l)))
+        && outside.iter().all(|l| l.step[3] != 0 || lines(l.step[4]))
 }
 
 /// Whether a kernel makes whole lines of the elements by itself.

@@ -18,12 +18,20 @@ pub(crate) fn sweep(tested: &'static Kernels, rule: &'static Kernels) {
                 [(0, 0, rows, cols), (rows / 2, 3, rows - rows / 2, cols - 3), (0, 1, 1, 1), (0, 9, rows, 7)];
             for (row0, col0, rows, cols) in one_of(4, turn, parts) {
                 let (r, c) = (rows as isize, cols as isize);
+                let whole = (rows, cols) == (tile.rows(), tile.cols());
+                let (across, face_row) = (c / 16, 16 * size);
+                let face = tile.face_rows() as isize * face_row;
+                // Rows and columns of tiles, and of a face: one behind the other, among those beside it, and across.
                 let places = [
-                    (c * size, 2 * c * size, size),
-                    (r * c * size + 5, c * size, size),
-                    (r * c * size, size, r * size),
+                    (c * size, 2 * c * size, size, None),
+                    (r * c * size + 5, c * size, size, None),
+                    (r * c * size, size, r * size, None),
+                    (r * c * size, face_row, size, Some([across * face, face])),
+                    (r * c * size, c * size, size, Some([tile.face_rows() as isize * c * size, face_row])),
+                    (r * c * size, size, r * size, Some([tile.face_rows() as isize * size, 16 * r * size])),
                 ];
-                for (dst_tile, dst_row, dst_col) in one_of(3, turn, places) {
+                let suits = |place: &(isize, isize, isize, Option<_>)| whole || place.3.is_none();
+                for (dst_tile, dst_row, dst_col, faces) in one_of(6, turn, places.into_iter().filter(suits)) {
                     let args = UnpackArgs {
                         tiles: 2,
                         src_at: 3,
@@ -36,6 +44,7 @@ pub(crate) fn sweep(tested: &'static Kernels, rule: &'static Kernels) {
                         dst_tile,
                         dst_row,
                         dst_col,
+                        faces,
                     };
                     let run = |kernels: &'static Kernels| {
                         let len = 2 * rows * cols * to.size() + 8;
