@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::ir::{Leaf, ScheduledNest, dst, src};
+use super::ir::{LINE, Leaf, ScheduledNest, dst, src};
 use super::{Op, Plan};
 use crate::layout::axis::Addr;
 
@@ -135,7 +135,7 @@ impl fmt::Display for Runs<'_> {
             && match &nest.leaf {
                 Leaf::Fill => false,
                 Leaf::Element => schedule.assembled || matches!(plan.op, Op::Copy(_)),
-                Leaf::Pack(_) => schedule.tiles.is_some_and(|row| schedule.segment <= row),
+                Leaf::Pack(_) => plan.dst.block_bytes >= LINE,
             };
         write!(f, ", {} stores, kernels {kernel}", if streams { "non-temporal" } else { "cached" })
     }

@@ -1,19 +1,18 @@
 //! Tiles of block formats: packed where they lie, or gathered first.
 
 use kernels::{
-    BlockCodec, Destination, Hints, MAX_OUTER_LOOPS, Number, OuterLoop, PackArgs, Segment, UnpackArgs, Window,
+    BlockCodec, Destination, Hints, MAX_OUTER_LOOPS, Number, OuterLoop, PackArgs, UnpackArgs, Window,
 };
 use smallvec::SmallVec;
 
-use super::assembly::Block;
 use super::clip::{advance, linear};
 use super::destination::writable;
 use super::elements::{Scratch, TileRow};
 use super::slots::{self, SlotLoop};
 use super::task::Task;
 use crate::layout::axis::Addr;
-use crate::plan::ir::{Gather, LINE, Loop, MAX_BLOCK, ScheduledNest};
-use crate::plan::{Op, Plan};
+use crate::plan::Op;
+use crate::plan::ir::{Gather, Loop, MAX_BLOCK, ScheduledNest};
 
 /// How many tiles are packed before it is asked again whether the next ones can be copied.
 const TILES_PACKED: usize = 8;
@@ -52,25 +51,8 @@ impl Task<'_, '_> {
                 prefetch_tiles: plan.tuning.tiles_fetched,
                 dst_tile: row.map_or(plan.dst.block_bytes, |i| linear(plan, nest.loops[i].step) as usize),
             };
-            if reads_rows(number, &args) {
-                let bytes = args.tiles * plan.dst.block_bytes;
-                if !plan.streams || row.is_none_or(|i| nest.schedule.segment > i) || bytes > MAX_BLOCK {
-                    return plan.kernels.pack(&codec, number, self.source, &args, self.out, to);
-                }
-                let Block(block) = self.block.get_or_insert_with(Block::zero);
-                let packed = &mut Destination::cached(writable(block));
-                plan.kernels.pack(&codec, number, self.source, &args, packed, 0);
-                return plan.kernels.stream(&block[..bytes], self.out, to);
-            }
-            if args.packs_columns(&codec, number) {
-                let together = (MAX_BLOCK / plan.dst.block_bytes).max(1);
-                for done in (0..args.tiles).step_by(together) {
-                    let src_at = args.src_at.wrapping_add_signed(args.src_tile.wrapping_mul(done as isize));
-                    let args = PackArgs { tiles: together.min(args.tiles - done), src_at, ..args };
-                    let to = to + done * args.dst_tile;
-                    put_tiles(plan, &codec, number, self.source, &args, &mut self.block, self.out, to);
-                }
-                return;
+            if reads_rows(number, &args) || args.packs_columns(&codec, number) {
+                return plan.kernels.pack(&codec, number, self.source, &args, self.out, to);
             }
         }
         self.pack_gathered(nest, parts, first, size, to);
@@ -187,7 +169,7 @@ impl Task<'_, '_> {
                 dst_tile,
             };
             let tiles = bytemuck::cast_slice(self.scratch.tiles());
-            put_tiles(plan, &codec, between, tiles, &args, &mut self.block, self.out, to + done * dst_tile);
+            plan.kernels.pack(&codec, between, tiles, &args, self.out, to + done * dst_tile);
         }
     }
 
@@ -231,45 +213,6 @@ impl Task<'_, '_> {
             let tile = &mut Destination::cached(writable(bytemuck::cast_slice_mut(tile)));
             plan.kernels.convert_loops(number, between, source, begin, tile, to, &loops.window, outer, hints);
         }
-    }
-}
-
-/// Whether tiles are whole lines of the destination, so that the kernel streams them by itself.
-fn streams_tiles(plan: &Plan, out: &Destination<'_>, to: usize, args: &PackArgs) -> bool {
-    let begin = out.addr().wrapping_add(to);
-    [begin, plan.dst.block_bytes, args.dst_tile].iter().all(|bytes| bytes.is_multiple_of(LINE))
-}
-
-/// Packs tiles. Those of whole lines are streamed, if the destination is.
-#[allow(clippy::too_many_arguments, reason = "what a call of the kernel takes, and where it is put together")]
-fn put_tiles(
-    plan: &Plan,
-    codec: &BlockCodec,
-    from: Number,
-    src: &[u8],
-    args: &PackArgs,
-    block: &mut Option<Block>,
-    out: &mut Destination<'_>,
-    to: usize,
-) {
-    let bytes = plan.dst.block_bytes;
-    let run = args.dst_tile == bytes;
-    if !plan.streams
-        || args.tiles * bytes > MAX_BLOCK
-        || !(run || bytes >= LINE)
-        || streams_tiles(plan, out, to, args)
-    {
-        return plan.kernels.pack(codec, from, src, args, out, to);
-    }
-    let Block(block) = block.get_or_insert_with(Block::zero);
-    let packed = PackArgs { dst_tile: bytes, ..*args };
-    plan.kernels.pack(codec, from, src, &packed, &mut Destination::cached(writable(block)), 0);
-    if run {
-        return plan.kernels.stream(&block[..args.tiles * bytes], out, to);
-    }
-    for tile in 0..args.tiles {
-        let segment = Segment { from: tile * bytes, to: (tile * args.dst_tile) as isize, len: bytes };
-        plan.kernels.stream_segments(block, &[segment], out, to);
     }
 }
 

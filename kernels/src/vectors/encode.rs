@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::groups::GroupLane;
+use super::groups::{EIGHT, GroupLane};
 use crate::formats::{GROUP, TileShape};
 use crate::memory::{Arrays, prefetch_l2};
 
@@ -77,8 +77,10 @@ pub(crate) trait CodeLoop {
 /// The loop over the groups of a tile, each of which lies in the source as a run: it makes their codes, and finds the amax of
 /// each group of the next tile.
 pub(crate) struct GroupLoop<'a, L, const N: usize> {
-    /// This tile, the next one, and one that comes later, to be prefetched.
-    pub(crate) tiles: [Arrays<'a, N, GROUP>; 3],
+    /// This tile, and the next one.
+    pub(crate) tiles: [Arrays<'a, N, GROUP>; 2],
+    /// As many groups that come later, to be prefetched.
+    pub(crate) later: Arrays<'a, N, GROUP>,
     pub(crate) groups: usize,
     /// Of this tile, unless the amax of its groups is found here.
     pub(crate) factors: &'a [f32; MAX_GROUPS],
@@ -96,9 +98,10 @@ impl<L: GroupLane<N>, const N: usize> GroupLoop<'_, L, N> {
     /// does not know, and vectorises none that already has vectors in it.
     #[inline(always)]
     fn groups<E: Encode>(self, encode: &E, codes: impl Fn(&[[u8; N]; GROUP], f32) -> [u16; GROUP]) {
-        let GroupLoop { tiles, groups, factors, codes: out, amax, .. } = self;
-        let sources = Arrays::side_by_side(tiles, 0..groups).zip(&factors[..groups]);
-        for ((out, amax), ([here, next, later], factor)) in
+        let GroupLoop { tiles, later, groups, factors, codes: out, amax, .. } = self;
+        let sources = Arrays::side_by_side(tiles, 0..groups).zip(later.groups(0..groups));
+        let sources = sources.zip(&factors[..groups]);
+        for ((out, amax), (([here, next], later), factor)) in
             out[..groups].iter_mut().zip(&mut amax[..groups]).zip(sources)
         {
             prefetch_l2(later);
@@ -108,6 +111,35 @@ impl<L: GroupLane<N>, const N: usize> GroupLoop<'_, L, N> {
             } else {
                 *amax = L::amax(next);
                 *out = codes(here, *factor);
+            }
+        }
+    }
+}
+
+impl<L: GroupLane<N>, const N: usize> GroupLoop<'_, L, N> {
+    /// [`GroupLoop::groups`] of eight at a time, whose own amax is found, for multiples.
+    #[inline(always)]
+    fn eights<E: Encode>(self, encode: &E, sum: impl Fn(f32, f32) -> f32) {
+        let GroupLoop { tiles: [here, _], later, groups, codes, amax, .. } = self;
+        let eights = codes.as_chunks_mut::<EIGHT>().0.iter_mut().zip(amax.as_chunks_mut::<EIGHT>().0);
+        for (eight, (codes, amax)) in eights.enumerate().take(groups / EIGHT) {
+            let mut groups = [here.get(EIGHT * eight); EIGHT];
+            for (g, group) in groups.iter_mut().enumerate() {
+                *group = here.get(EIGHT * eight + g);
+            }
+            *amax = L::amax_of_eight(groups);
+            let mut factors = [0.0; EIGHT];
+            for (factor, amax) in factors.iter_mut().zip(*amax) {
+                *factor = encode.factor(L::exponent(amax));
+            }
+            for (pair, codes) in codes.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+                let [a, b] = [2 * pair, 2 * pair + 1];
+                // Once for each line.
+                prefetch_l2(later.get(EIGHT * eight + a));
+                if N == 4 {
+                    prefetch_l2(later.get(EIGHT * eight + b));
+                }
+                *codes = L::multiples_of_two([groups[a], groups[b]], [factors[a], factors[b]], &sum);
             }
         }
     }
@@ -133,6 +165,9 @@ impl<L: GroupLane<N>, const N: usize> CodeLoop for GroupLoop<'_, L, N> {
 
     #[inline(always)]
     fn nearest<E: Encode>(self, encode: &E, sum: impl Fn(f32, f32) -> f32) {
+        if codes_at_once::<E, L, N>() && self.groups.is_multiple_of(EIGHT) {
+            return self.eights(encode, sum);
+        }
         self.groups(
             encode,
             #[inline(always)]

@@ -10,8 +10,8 @@ use super::mx::MxVector;
 use super::tile_packer::{TilePacker, pack_columns};
 use crate::formats::{BlockCodec, GROUP, MX_BLOCK, Number, Rounding, Rule, TileShape};
 use crate::memory::{
-    ArrayOffsets, CACHE_LINE, Destination, Output, as_uninit, as_written, assert_readable, assert_writable,
-    lies_inside,
+    ArrayOffsets, Arrays, CACHE_LINE, Destination, Output, as_uninit, as_written, assert_readable,
+    assert_writable, lies_inside,
 };
 
 /// A row of tiles to pack: where their elements come from and where the packed tiles go.
@@ -128,9 +128,8 @@ impl<'a> Packing<'a> {
         assert!(a.tiles == 1 || a.dst_tile >= bytes, "{a:?} packs tiles of {bytes} bytes over each other");
         let step = isize::try_from(a.dst_tile).unwrap_or(isize::MAX);
         assert_writable(dst.len(), dst_at, bytes, [(a.tiles, step)].into_iter());
-        let lines =
-            bytes.is_multiple_of(CACHE_LINE) && (a.tiles == 1 || a.dst_tile.is_multiple_of(CACHE_LINE));
-        let dst = dst.output(lines);
+        // Blocks are put one by one, behind their scales.
+        let dst = dst.output(bytes >= CACHE_LINE && !codec.options().compact);
         Some(Packing { codec, from, src, args: a, dst, dst_at, truncates })
     }
 
@@ -246,24 +245,69 @@ fn tiles_in_source(on: &Packing<'_>, size: usize) -> usize {
 fn in_place_tiles<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode: E) {
     let (args, stored) = (on.args, on.args.stored(on.codec));
     let offsets = array_offsets::<N>(stored.tile, stored.row, stored.faces());
-    let last = tiles_in_source(&on, N) - 1;
+    let fetched = Fetched::<N>::new(&on, &stored);
     let src = on.src;
     let mut packer = TilePacker::<E, N>::new(encode, stored.tile);
     if !codes_at_once::<E, L, N>() {
         packer.start::<L>(offsets.arrays(src, on.at(0)));
     }
     for t in 0..args.tiles {
-        let (next, later) = ((t + 1).min(args.tiles - 1), t.saturating_add(args.prefetch_tiles).min(last));
-        let tiles = [
-            offsets.arrays(src, on.at(t)),
-            offsets.arrays(src, on.at(next)),
-            offsets.arrays(src, on.at(later)),
-        ];
+        let next = (t + 1).min(args.tiles - 1);
+        let tiles = [offsets.arrays(src, on.at(t)), offsets.arrays(src, on.at(next))];
+        let later = fetched.while_at(&on, t).unwrap_or(tiles[1]);
         on.put(
             t,
             #[inline(always)]
-            |out| packer.pack::<L>(tiles, out),
+            |out| packer.pack::<L>(tiles, later, out),
         );
+    }
+}
+
+/// What is fetched while tiles are packed from where they lie: tiles that come later; where rows of the source go on from tile
+/// to tile, a row of several of them after the other, for memory likes its bytes in long runs.
+struct Fetched<const N: usize> {
+    offsets: ArrayOffsets<N, GROUP>,
+    /// How many tiles are fetched together, and how far apart their parts are that are fetched while one tile is packed.
+    together: usize,
+    part: isize,
+    /// How many tiles ahead.
+    ahead: usize,
+    /// How many tiles lie in the source.
+    last: usize,
+}
+
+impl<const N: usize> Fetched<N> {
+    #[inline(always)]
+    fn new(on: &Packing<'_>, stored: &Stored) -> Fetched<N> {
+        let (args, tile) = (on.args, stored.tile);
+        let ahead = args.prefetch_tiles;
+        let row = tile.cols() * N;
+        let go_on = stored.faces.is_none() && args.src_tile == row as isize;
+        // Of all the tiles together, as many rows as all of one tile's groups are in.
+        let most = 1 << ahead.max(1).ilog2();
+        let together = if go_on && tile == TileShape::DEFAULT { most.min(tile.rows()) } else { 1 };
+        let last = tiles_in_source(on, N) - 1;
+        if together == 1 {
+            let offsets = array_offsets::<N>(tile, stored.row, stored.faces());
+            return Fetched { offsets, together, part: 0, ahead, last };
+        }
+        let mut offsets = [0; MAX_GROUPS];
+        let run = together * tile.cols() / GROUP;
+        for (group, offset) in offsets.iter_mut().enumerate() {
+            *offset = (group / run) as isize * stored.row + (group % run * GROUP * N) as isize;
+        }
+        let part = (MAX_GROUPS / run) as isize * stored.row;
+        Fetched { offsets: ArrayOffsets::new(offsets), together, part, ahead: together, last }
+    }
+
+    /// What is fetched while tile `t` is packed, if it lies in the source.
+    #[inline(always)]
+    fn while_at<'a>(&'a self, on: &Packing<'a>, t: usize) -> Option<Arrays<'a, N, GROUP>> {
+        let first = t / self.together * self.together;
+        let later = first.saturating_add(self.ahead);
+        let lies = later.saturating_add(self.together - 1) <= self.last;
+        let at = on.at(later).wrapping_add_signed((t - first) as isize * self.part);
+        lies.then(|| self.offsets.arrays(on.src, at))
     }
 }
 
@@ -331,7 +375,7 @@ fn in_place_blocks<L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode:
             let last = batches - 1 - batch;
             let batch = |ahead: usize| offsets.arrays(src, on.at(first + ahead * count));
             let later = if goes_on { 2 } else { last.min(2) };
-            packer.pack::<L>([batch(0), batch(last.min(1)), batch(later)], as_written(&mut packed));
+            packer.pack::<L>([batch(0), batch(last.min(1))], batch(later), as_written(&mut packed));
             put_blocks(&mut on, first, count, &packed);
             first += count;
         }
@@ -359,7 +403,7 @@ fn gathered_blocks(mut on: Packing<'_>, encode: MxVector) {
         let here = offsets.arrays(scratch.as_flattened(), 0);
         let mut packer = TilePacker::<MxVector, 4>::of_groups(encode, 2 * count);
         packer.start::<F32>(here);
-        packer.pack::<F32>([here; 3], as_written(&mut packed));
+        packer.pack::<F32>([here; 2], here, as_written(&mut packed));
         put_blocks(&mut on, first, count, &packed);
     }
 }
@@ -431,7 +475,7 @@ fn gathered_tiles<E: Encode>(mut on: Packing<'_>, encode: E) {
         on.put(
             t,
             #[inline(always)]
-            |out| packer.pack::<F32>([here; 3], out),
+            |out| packer.pack::<F32>([here; 2], here, out),
         );
     }
 }

@@ -16,8 +16,12 @@ pub(crate) struct TilePacker<E, const N: usize> {
     encode: E,
     groups: usize,
     amax: [u16; MAX_GROUPS],
-    codes: [[u16; GROUP]; MAX_GROUPS],
+    codes: Codes,
 }
+
+/// The codes of a tile, from the beginning of a line on: vectors of them are as long as a line.
+#[repr(align(64))]
+struct Codes([[u16; GROUP]; MAX_GROUPS]);
 
 impl<E: Encode, const N: usize> TilePacker<E, N> {
     #[inline(always)]
@@ -28,7 +32,7 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
     /// For as many groups, at most those of the largest tile.
     #[inline(always)]
     pub(crate) fn of_groups(encode: E, groups: usize) -> TilePacker<E, N> {
-        TilePacker { encode, groups, amax: [0; MAX_GROUPS], codes: [[0; GROUP]; MAX_GROUPS] }
+        TilePacker { encode, groups, amax: [0; MAX_GROUPS], codes: Codes([[0; GROUP]; MAX_GROUPS]) }
     }
 
     /// Finds the amax of each group of the first tile.
@@ -39,22 +43,31 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
         }
     }
 
-    /// Packs the first of three tiles, its groups in storage order; finds the amax of each group of the second, which is the
-    /// next one; and prefetches the third.
+    /// Packs the first of two tiles, its groups in storage order; finds the amax of each group of the second, which is the
+    /// next one; and prefetches as many groups that come later.
     ///
     /// The codes of the whole tile are finished at the end: a vector of them is wider than what was stored of a group, and
     /// loading it has to wait for the stores.
     #[inline(always)]
     pub(crate) fn pack<L: GroupLane<N>>(
         &mut self,
-        tiles: [Arrays<'_, N, GROUP>; 3],
+        tiles: [Arrays<'_, N, GROUP>; 2],
+        later: Arrays<'_, N, GROUP>,
         out: &mut [MaybeUninit<u8>],
     ) {
-        let TilePacker { encode, groups, ref mut amax, ref mut codes } = *self;
+        let TilePacker { encode, groups, ref mut amax, codes: Codes(ref mut codes) } = *self;
         let [here, ..] = tiles;
         let lane = PhantomData::<L>;
         if codes_at_once::<E, L, N>() {
-            encode.make_codes(GroupLoop { tiles, groups, factors: &[0.0; MAX_GROUPS], codes, amax, lane });
+            encode.make_codes(GroupLoop {
+                tiles,
+                later,
+                groups,
+                factors: &[0.0; MAX_GROUPS],
+                codes,
+                amax,
+                lane,
+            });
         }
         let mut exponents = exponents::<E, L, N>(amax);
         if E::SEARCHES {
@@ -62,7 +75,7 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
         }
         let factors = factors(encode, &exponents);
         if !codes_at_once::<E, L, N>() {
-            encode.make_codes(GroupLoop { tiles, groups, factors: &factors, codes, amax, lane });
+            encode.make_codes(GroupLoop { tiles, later, groups, factors: &factors, codes, amax, lane });
         }
         let (mut shared, all_hold) = shared(encode, &exponents);
         if !all_hold {

@@ -4,11 +4,11 @@ use kernels::{Number, TileShape};
 
 use super::blocks::{by_source_of, longer_row};
 use crate::plan::conversion::{Conversion, Op};
-use crate::plan::ir::{Gather, InPlace, LINE, Loop, Schedule};
+use crate::plan::ir::{Gather, InPlace, Loop, Schedule};
 
 /// Tiles are taken in rows, whether they are packed from where they lie or brought together first.
 pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<'_>) -> Schedule {
-    let Conversion { src, dst, op, streams, tuning } = conversion;
+    let Conversion { src, dst, op, tuning, .. } = conversion;
     let mut schedule = Schedule::new(loops);
     let near = src.block_bytes as isize;
     // Faces are packed from where they lie if a kernel takes their rows as they are, else brought together, as are rows of blocks.
@@ -42,14 +42,6 @@ pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<
     if let Some(row) = row {
         schedule.tiles = Some(row);
         schedule.blocks[row] = loops[row].n;
-        // Whole lines, if the tiles of a row are a run of bytes. Tiles that are whole lines are stored by the kernel.
-        let block_bytes = dst.block_bytes as i64;
-        if streams && rows && loops[row].step[4] == block_bytes && block_bytes % LINE as i64 != 0 {
-            let whole = (1..=4).find(|n| n * block_bytes % LINE as i64 == 0).unwrap_or(1);
-            schedule.segment = row;
-            schedule.blocks[row] =
-                loops[row].n.min(((tuning.packed as i64 / (whole * block_bytes)).max(1) * whole) as u64);
-        }
     }
     schedule
 }

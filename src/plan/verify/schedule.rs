@@ -22,7 +22,7 @@ pub(super) fn runs_every_iteration(nest: &ScheduledNest, conversion: Conversion<
         && (blocked().all(|l| l.step[3] == 0) || scatters(nest, conversion))
         && match &nest.leaf {
             Leaf::Fill => fills(nest, conversion),
-            Leaf::Pack(parts) => packs(nest, parts.iter().all(|p| p.moves.len() == count), conversion),
+            Leaf::Pack(parts) => packs(nest, parts.iter().all(|p| p.moves.len() == count)),
             Leaf::Element => {
                 windows(nest, conversion)
                     && (!nest.schedule.compacted || compacts(nest, conversion))
@@ -60,17 +60,14 @@ fn fills(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
 
 /// A call packs tiles of one row. Where it reads them in place they lie in one unit of the source, and in the slots of none
 /// of its tiles; what is gathered is found tile by tile, whichever loops go there.
-fn packs(nest: &ScheduledNest, moves: bool, conversion: Conversion<'_>) -> bool {
+fn packs(nest: &ScheduledNest, moves: bool) -> bool {
     let Leaf::Pack(parts) = &nest.leaf else { return false };
-    let Schedule { tiles, blocks, segment, in_place, .. } = &nest.schedule;
+    let Schedule { tiles, blocks, in_place, .. } = &nest.schedule;
     let taken = (0..nest.loops.len()).all(|i| blocks[i] == 1 || *tiles == Some(i));
     let row = moves
         && tiles.is_none_or(|i| {
             let Some([unit, _, slot]) = parts.first().map(|part| part.moves[i]) else { return false };
-            let run = nest.loops[i].step[4] == conversion.dst.block_bytes as i64;
-            // Tiles that are put together first must be a run.
-            let together = conversion.streams && *segment <= i;
-            blocks[i] == 1 || in_place.is_none() || (unit == 0 && slot == 0 && (run || !together))
+            blocks[i] == 1 || in_place.is_none() || (unit == 0 && slot == 0)
         });
     taken && row
 }
