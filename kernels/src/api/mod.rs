@@ -241,7 +241,7 @@ impl Kernels {
 
     /// [`Kernels::convert`] in every iteration of up to [`MAX_OUTER_LOOPS`](crate::MAX_OUTER_LOOPS) loops, outermost first.
     /// Non-temporal stores, where the destination has them, are used for rows of whole lines and for rows of 16 elements that
-    /// follow one another in it, between formats that have a loop of their own.
+    /// follow one another in it.
     ///
     /// # Panics
     /// As [`Kernels::convert`], in whichever iteration; and when there are more loops.
@@ -305,9 +305,10 @@ impl Kernels {
         hints: Hints,
     ) -> bool {
         let mut fits = true;
-        let casting =
-            Casting::new(cast, src, src_at, dst, dst_at, w, outer, hints.prefetch_distance, &mut fits);
-        if let Some(casting) = casting {
+        let dst = &mut Destination::cached(dst);
+        if let Some(casting) =
+            Casting::new(cast, src, src_at, dst, dst_at, w, outer, hints.prefetch_distance, &mut fits)
+        {
             self.table.cast(casting);
         }
         fits

@@ -2,10 +2,11 @@
 
 use std::mem::MaybeUninit;
 
-use super::strided::{self, Blocks, Side};
+use super::strided::{self, Blocks, Scratch, Side};
 use crate::formats::{Cast, Integer};
 use crate::memory::{
-    OuterLoop, Window, assert_loop_count, assert_readable, assert_writable, for_each_iteration,
+    Destination, OuterLoop, Output, Window, assert_loop_count, assert_readable, assert_writable,
+    for_each_iteration,
 };
 use crate::vectors::binary32::{self, Source};
 
@@ -14,7 +15,7 @@ pub(crate) struct Casting<'a> {
     cast: Cast,
     src: &'a [u8],
     src_at: usize,
-    dst: &'a mut [MaybeUninit<u8>],
+    dst: Output<'a>,
     dst_at: usize,
     window: Window,
     outer: &'a [OuterLoop],
@@ -34,7 +35,7 @@ impl<'a> Casting<'a> {
         cast: Cast,
         src: &'a [u8],
         src_at: usize,
-        dst: &'a mut [MaybeUninit<u8>],
+        dst: &'a mut Destination<'_>,
         dst_at: usize,
         window: &Window,
         outer: &'a [OuterLoop],
@@ -47,6 +48,7 @@ impl<'a> Casting<'a> {
         }
         assert_readable(src.len(), src_at, cast.source_size(), window.src_loops(outer));
         assert_writable(dst.len(), dst_at, cast.size(), window.dst_loops(outer));
+        let dst = dst.output(false);
         Some(Casting { cast, src, src_at, dst, dst_at, window: *window, outer, prefetch_distance, fits })
     }
 }
@@ -74,15 +76,15 @@ macro_rules! with_type {
 /// Loops that the compiler vectorises, one for each pair of types; what is strided by way of L1.
 #[inline(always)]
 pub(crate) fn body(on: Casting<'_>) {
-    let Casting { cast, src, dst, window, prefetch_distance, fits, .. } = on;
-    let blocks = Blocks::new(window, cast.source_size(), cast.size());
-    let mut scratch = None;
+    let Casting { cast, src, mut dst, window, prefetch_distance, fits, .. } = on;
+    let blocks = Blocks::new(window, cast.source_size(), cast.size(), dst.is_streamed());
+    let mut scratch = Scratch::default();
     for_each_iteration(
         on.outer,
         #[inline(always)]
         |from, to| {
             let src = Side { bytes: src, at: on.src_at.wrapping_add_signed(from), size: cast.source_size() };
-            let dst = Side { bytes: &mut *dst, at: on.dst_at.wrapping_add_signed(to), size: cast.size() };
+            let dst = Side { bytes: &mut dst, at: on.dst_at.wrapping_add_signed(to), size: cast.size() };
             strided::convert(
                 blocks,
                 src,
@@ -129,6 +131,7 @@ fn whole_numbers(from: Integer, to: Integer, src: &[u8], dst: &mut [MaybeUninit<
 /// Each element is [`Cast::apply`].
 pub(crate) fn scalar(on: Casting<'_>) {
     let Casting { cast, src, src_at, dst, dst_at, window: w, outer, fits, .. } = on;
+    let dst = &mut *dst.bytes;
     let size = cast.source_size();
     for_each_iteration(outer, |from, to| {
         let (src_at, dst_at) = (src_at.wrapping_add_signed(from), dst_at.wrapping_add_signed(to));

@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::strided::{self, Blocks, FACE, STICK, Side};
+use super::strided::{self, Blocks, FACE, STICK, Scratch, Side};
 use super::transpose::{self, SQUARE};
 use crate::formats::Number;
 use crate::memory::{
@@ -50,8 +50,7 @@ impl<'a> Conversion<'a> {
         }
         assert_readable(src.len(), src_at, from.size(), window.src_loops(outer));
         assert_writable(dst.len(), dst_at, to.size(), window.dst_loops(outer));
-        let lines = [*window, window.swapped()].iter().any(|w| makes_lines(from, to, w, outer));
-        let dst = dst.output(lines);
+        let dst = dst.output(makes_lines(from.size(), to.size(), window, outer));
         Some(Conversion { from, to, src, src_at, dst, dst_at, window: *window, outer, prefetch_distance })
     }
 
@@ -97,19 +96,16 @@ impl<'a> Conversion<'a> {
     /// Elements that do not lie one after another on both sides, and pairs of formats without a loop of their own.
     #[inline(always)]
     fn strided(self) {
-        let Conversion { from, to, src, dst, window, prefetch_distance, .. } = self;
-        let blocks = Blocks::new(window, from.size(), to.size());
-        let mut scratch = None;
+        let Conversion { from, to, src, mut dst, window, prefetch_distance, .. } = self;
+        let blocks = Blocks::new(window, from.size(), to.size(), dst.is_streamed());
+        let mut scratch = Scratch::default();
         for_each_iteration(
             self.outer,
             #[inline(always)]
             |src_at, dst_at| {
                 let src = Side { bytes: src, at: self.src_at.wrapping_add_signed(src_at), size: from.size() };
-                let dst = Side {
-                    bytes: &mut *dst.bytes,
-                    at: self.dst_at.wrapping_add_signed(dst_at),
-                    size: to.size(),
-                };
+                let dst =
+                    Side { bytes: &mut dst, at: self.dst_at.wrapping_add_signed(dst_at), size: to.size() };
                 strided::convert(
                     blocks,
                     src,
@@ -289,15 +285,16 @@ impl<'a> Conversion<'a> {
 /// Rows of faces that are converted together.
 const FACE_ROWS: usize = 8;
 
-/// Whether what [`Conversion::runs`] makes of a window are whole lines, if the first one is: rows of lines, or rows of faces that
-/// follow one another.
-fn makes_lines(from: Number, to: Number, w: &Window, outer: &[OuterLoop]) -> bool {
+/// Whether elements of `from` bytes that become elements of `to` bytes are runs in the source and whole lines of the destination,
+/// if the first one is: rows of lines, or rows of faces that follow one another; along the columns of a window or its rows.
+fn makes_lines(from: usize, to: usize, window: &Window, outer: &[OuterLoop]) -> bool {
     let lines = |bytes: usize| bytes.is_multiple_of(CACHE_LINE);
-    let (size, row) = (to.size(), w.dst_row);
-    let rows = (lines(w.cols * size) && (w.rows == 1 || lines(row.unsigned_abs())))
-        || (w.cols == FACE && w.rows.is_multiple_of(FACE_ROWS) && row == (FACE * size) as isize);
-    (w.src_col, w.dst_col) == (from.size() as isize, size as isize)
-        && rows
+    let along = |w: &Window| {
+        let rows = lines(w.cols * to) && (w.rows == 1 || lines(w.dst_row.unsigned_abs()));
+        let faces = w.cols == FACE && w.rows.is_multiple_of(FACE_ROWS) && w.dst_row == (FACE * to) as isize;
+        (w.src_col, w.dst_col) == (from as isize, to as isize) && (rows || faces)
+    };
+    (along(window) || along(&window.swapped()))
         && outer.iter().all(|l| l.n == 1 || lines(l.dst.unsigned_abs()))
 }
 

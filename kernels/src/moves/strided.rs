@@ -7,10 +7,15 @@
 use std::mem::MaybeUninit;
 
 use super::copy;
-use crate::memory::{CACHE_LINE, StridedCopy, Window, as_written, load_rows, prefetch_rows_l2};
+use crate::memory::{
+    CACHE_LINE, Output, StridedCopy, Window, as_written, load_rows, prefetch, prefetch_rows_l2, store_rows,
+};
 
 /// The most bytes of a block on either side.
 const BLOCK: usize = 4096;
+
+/// The most bytes of a block of a row of which lines are stored by themselves.
+const STREAMED: usize = 2048;
 
 /// Elements from which on a run is worth a call of its own: shorter ones are brought together.
 const LONG: usize = 64;
@@ -21,18 +26,17 @@ pub(crate) const FACE: usize = 16;
 /// Elements of a stick of 128 bytes, of two bytes each.
 pub(crate) const STICK: usize = 64;
 
-/// What a block needs in L1: its elements before and after they are converted.
+/// Elements of a block before they are converted, and after: each made when it is first needed, for to clear one costs a quarter of
+/// what it takes to convert a block.
+#[derive(Default)]
 pub(crate) struct Scratch {
-    before: [u8; BLOCK],
-    after: [u8; BLOCK],
+    before: Option<[u8; BLOCK]>,
+    after: Option<[u8; BLOCK]>,
 }
 
-impl Scratch {
-    #[inline(always)]
-    pub(crate) fn zero() -> Scratch {
-        Scratch { before: [0; BLOCK], after: [0; BLOCK] }
-    }
-}
+/// Elements of a block on their way to non-temporal stores, which nothing else reads: so they need not be cleared.
+#[repr(align(64))]
+struct Lines([MaybeUninit<u8>; BLOCK]);
 
 /// One side's bytes, where the window begins in them, and the size of an element.
 pub(crate) struct Side<B> {
@@ -49,95 +53,160 @@ pub(crate) struct Blocks {
     /// Rows and columns of a block.
     rows: usize,
     cols: usize,
+    /// Whether blocks of a row follow one another.
+    along_rows: bool,
     /// Whether elements of a row lie one after another in the source, and in the destination.
     near_runs: bool,
     far_runs: bool,
 }
 
 impl Blocks {
-    /// The blocks of a window with elements of `from` bytes in the source, of `to` bytes in the destination.
+    /// The blocks of a window with elements of `from` bytes in the source, of `to` bytes in the destination. `streamed`: lines
+    /// of the destination are stored by themselves, from L1.
     #[inline(always)]
-    pub(crate) fn new(window: Window, from: usize, to: usize) -> Blocks {
+    pub(crate) fn new(window: Window, from: usize, to: usize, streamed: bool) -> Blocks {
         let w = oriented(window, from, to);
         let (near_runs, far_runs) = (w.src_col == from as isize, w.dst_col == to as isize);
         let together = !near_runs || !far_runs || w.cols < LONG;
-        let (rows, cols) = if together { block(&w, from, to) } else { (w.rows, w.cols) };
-        Blocks { window: w, rows, cols, near_runs, far_runs }
+        let (rows, cols) = match (together, streamed) {
+            (true, _) => block(&w, from, to),
+            (false, true) => {
+                let most = STREAMED / from.max(to);
+                let cols = w.cols.min(most);
+                ((most / cols).min(w.rows), cols)
+            }
+            (false, false) => (w.rows, w.cols),
+        };
+        Blocks { window: w, rows, cols, along_rows: !together, near_runs, far_runs }
     }
 }
 
 /// Converts a window that was found to lie inside of both sides: `run` gets elements that follow one another, and as much
 /// room. While elements are brought together, what lies `prefetch_distance` bytes further in the source is prefetched, unless
-/// that is 0. The scratch is made when it is first needed: to clear it costs as much as to convert a block.
+/// that is 0.
 #[inline(always)]
 pub(crate) fn convert(
     blocks: Blocks,
     src: Side<&[u8]>,
-    dst: Side<&mut [MaybeUninit<u8>]>,
+    dst: Side<&mut Output<'_>>,
     prefetch_distance: isize,
-    scratch: &mut Option<Scratch>,
+    scratch: &mut Scratch,
     mut run: impl FnMut(&[u8], &mut [MaybeUninit<u8>]),
 ) {
-    let Blocks { window: w, rows, cols, near_runs, far_runs } = blocks;
-    // Plain loops: `step_by` divides first.
-    let mut col = 0;
-    while col < w.cols {
-        let mut row = 0;
-        while row < w.rows {
-            let part = Window { rows: rows.min(w.rows - row), cols: cols.min(w.cols - col), ..w };
-            let from = place(src.at, row, w.src_row, col, w.src_col);
-            let to = place(dst.at, row, w.dst_row, col, w.dst_col);
-            let (from_row, to_row) = ((part.cols * src.size) as isize, (part.cols * dst.size) as isize);
-            // Rows that follow one another are one run.
-            let near_run = near_runs && (part.rows == 1 || w.src_row == from_row);
-            let far_run = far_runs && (part.rows == 1 || w.dst_row == to_row);
-            let long = part.cols >= LONG;
-            let gathers = !(near_run || near_runs && long);
-            let scatters = !(far_run || far_runs && long);
-            let (before, after): (&mut [u8], &mut [u8]) = if gathers || scatters {
-                let Scratch { before, after } = scratch.get_or_insert_with(Scratch::zero);
-                (before, after)
-            } else {
-                (&mut [], &mut [])
-            };
-            if gathers && near_runs && part.cols == FACE {
-                faces(src.bytes, from, src.size, &part, before, prefetch_distance);
-            } else if gathers {
-                let packed = Window { dst_row: from_row, dst_col: src.size as isize, ..part };
-                let room = as_written(before);
-                if let Some(copy) = StridedCopy::new(src.size, src.bytes, from, room, 0, &packed, &[]) {
-                    bring(copy.prefetching(prefetch_distance), near_runs);
-                }
+    let Blocks { window: w, rows, cols, along_rows, near_runs, far_runs } = blocks;
+    let streamed = dst.bytes.is_streamed();
+    let Scratch { before, after } = scratch;
+    let mut lines = Lines([MaybeUninit::uninit(); BLOCK]);
+    // Counted by hand: `step_by` divides first.
+    let (mut row, mut col) = (0, 0);
+    loop {
+        let part = Window { rows: rows.min(w.rows - row), cols: cols.min(w.cols - col), ..w };
+        let from = place(src.at, row, w.src_row, col, w.src_col);
+        let to = place(dst.at, row, w.dst_row, col, w.dst_col);
+        let (from_row, to_row) = ((part.cols * src.size) as isize, (part.cols * dst.size) as isize);
+        // Rows that follow one another are one run.
+        let near_run = near_runs && (part.rows == 1 || w.src_row == from_row);
+        let far_run = far_runs && (part.rows == 1 || w.dst_row == to_row);
+        let long = part.cols >= LONG;
+        let gathers = !(near_run || near_runs && long);
+        let scatters = !(streamed || far_run || far_runs && long);
+        let before: &mut [u8] = if gathers { before.get_or_insert_with(|| [0; BLOCK]) } else { &mut [] };
+        let after: &mut [u8] = if scatters { after.get_or_insert_with(|| [0; BLOCK]) } else { &mut [] };
+        if gathers && near_runs && part.cols == FACE {
+            faces(src.bytes, from, src.size, &part, before, prefetch_distance);
+        } else if gathers {
+            let packed = Window { dst_row: from_row, dst_col: src.size as isize, ..part };
+            let room = as_written(before);
+            if let Some(copy) = StridedCopy::new(src.size, src.bytes, from, room, 0, &packed, &[]) {
+                bring(copy.prefetching(prefetch_distance), near_runs);
             }
-            let joined = (gathers || near_run) && (scatters || far_run);
-            let (runs, elements) = if joined { (1, part.rows * part.cols) } else { (part.rows, part.cols) };
-            for r in 0..runs {
-                let near = if gathers {
-                    &before[place(0, r, from_row, 0, 0)..]
-                } else {
-                    let at = place(from, r, w.src_row, 0, 0);
-                    if prefetch_distance != 0 {
-                        prefetch_rows_l2::<1>(src.bytes, at.wrapping_add_signed(prefetch_distance), 0);
-                    }
-                    &src.bytes[at..]
-                };
-                let far = if scatters {
-                    &mut as_written(after)[place(0, r, to_row, 0, 0)..]
-                } else {
-                    &mut dst.bytes[place(to, r, w.dst_row, 0, 0)..]
-                };
-                // The only call: what it is made of is inlined here, for every pair of formats.
-                run(&near[..elements * src.size], &mut far[..elements * dst.size]);
-            }
-            if scatters {
-                let packed = Window { src_row: to_row, src_col: dst.size as isize, ..part };
-                if let Some(copy) = StridedCopy::new(dst.size, after, 0, dst.bytes, to, &packed, &[]) {
-                    bring(copy, far_runs);
-                }
-            }
-            row += rows;
         }
-        col += cols;
+        let joined = (gathers || near_run) && (streamed || scatters || far_run);
+        let (runs, elements) = if joined { (1, part.rows * part.cols) } else { (part.rows, part.cols) };
+        for r in 0..runs {
+            let near = if gathers {
+                &before[place(0, r, from_row, 0, 0)..]
+            } else {
+                let at = place(from, r, w.src_row, 0, 0);
+                if prefetch_distance != 0 {
+                    prefetch(src.bytes, at.wrapping_add_signed(prefetch_distance), elements * src.size);
+                }
+                &src.bytes[at..]
+            };
+            let far = if streamed {
+                &mut lines.0[place(0, r, to_row, 0, 0)..]
+            } else if scatters {
+                &mut as_written(after)[place(0, r, to_row, 0, 0)..]
+            } else {
+                &mut dst.bytes.bytes[place(to, r, w.dst_row, 0, 0)..]
+            };
+            // The only call: what it is made of is inlined here, for every pair of formats.
+            run(&near[..elements * src.size], &mut far[..elements * dst.size]);
+        }
+        if streamed {
+            put(dst.bytes, &lines.0[..part.rows * part.cols * dst.size], to, &part, far_run);
+        } else if scatters && far_runs && part.cols == FACE {
+            to_faces(after, dst.size, &part, dst.bytes.bytes, to);
+        } else if scatters {
+            let packed = Window { src_row: to_row, src_col: dst.size as isize, ..part };
+            if let Some(copy) = StridedCopy::new(dst.size, after, 0, dst.bytes.bytes, to, &packed, &[]) {
+                bring(copy, far_runs);
+            }
+        }
+        let more = if along_rows {
+            next((&mut col, cols, w.cols), (&mut row, rows, w.rows))
+        } else {
+            next((&mut row, rows, w.rows), (&mut col, cols, w.cols))
+        };
+        if !more {
+            return;
+        }
+    }
+}
+
+/// Goes on to the next block: along the inner loop, and from its end to the next iteration of the outer one. Each is where it
+/// stands, its step and its length; whether there is a next one.
+#[inline(always)]
+fn next(inner: (&mut usize, usize, usize), outer: (&mut usize, usize, usize)) -> bool {
+    let (at, step, len) = inner;
+    *at += step;
+    if *at < len {
+        return true;
+    }
+    *at = 0;
+    let (at, step, len) = outer;
+    *at += step;
+    *at < len
+}
+
+/// Stores rows of whole lines, or rows that follow one another, with non-temporal stores.
+#[inline(always)]
+fn put(out: &mut Output<'_>, made: &[MaybeUninit<u8>], to: usize, w: &Window, is_run: bool) {
+    let mut at = to;
+    for run in made.chunks_exact(if is_run { made.len() } else { made.len() / w.rows }) {
+        out.put(run, at);
+        at = at.wrapping_add_signed(w.dst_row);
+    }
+}
+
+/// Puts rows of faces where they belong.
+#[inline(always)]
+fn to_faces(made: &[u8], size: usize, w: &Window, out: &mut [MaybeUninit<u8>], at: usize) {
+    match size {
+        1 => rows_to::<{ FACE }>(made, w, out, at),
+        2 => rows_to::<{ 2 * FACE }>(made, w, out, at),
+        4 => rows_to::<{ 4 * FACE }>(made, w, out, at),
+        _ => rows_to::<{ 8 * FACE }>(made, w, out, at),
+    }
+}
+
+/// Stores rows of `N` bytes.
+#[inline(always)]
+fn rows_to<const N: usize>(made: &[u8], w: &Window, out: &mut [MaybeUninit<u8>], at: usize) {
+    let mut at = at;
+    for row in &made.as_chunks::<N>().0[..w.rows] {
+        store_rows(&[[*row]], out, at, 0);
+        at = at.wrapping_add_signed(w.dst_row);
     }
 }
 

@@ -1,9 +1,10 @@
 //! Elements of which a kernel makes whole lines of the destination by itself, and stores them: transposes, and tiles that are
 //! unpacked to rows.
 
+use kernels::Number;
+
 use super::assembled;
 use super::blocks::stays_in_unit;
-use super::direct::has_lanes;
 use crate::plan::conversion::{Conversion, Op};
 use crate::plan::ir::{LINE, Loop, Schedule};
 
@@ -21,6 +22,11 @@ fn across(loops: &[Loop], conversion: Conversion<'_>) -> Option<usize> {
     // Blocks of smaller elements are faster assembled where rows begin anywhere in a line.
     let suits = size >= 4 || outer.iter().all(|l| l.step[4] % LINE as i64 == 0);
     (strip > 0 && suits && src.codec.is_none() && rows && run.step[1].abs() != size).then_some(across)
+}
+
+/// Whether kernels unpack to a format by vector code.
+fn has_lanes(number: Number) -> bool {
+    matches!(number, Number::F32 | Number::Bf16 | Number::F16 | Number::Sen169)
 }
 
 /// Whether whole tiles become lines of the destination: their rows do, or those of their faces, which follow one another.
