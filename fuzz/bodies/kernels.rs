@@ -111,10 +111,20 @@ fn pack(c: &mut Choices, data: &[u8]) -> Option<()> {
 
 fn unpack(c: &mut Choices, data: &[u8]) -> Option<()> {
     let (codec, to) = (codec(c)?, c.of(&Number::ALL));
-    let (row0, col0) = (c.below(codec.tile().rows()), c.below(codec.tile().cols()));
-    let (rows, cols) = (1 + c.below(codec.tile().rows() - row0), 1 + c.below(codec.tile().cols() - col0));
-    let [dst_row, dst_col] = strides(c, to.size(), [rows, cols], false);
-    let (dst_at, len) = extent(to.size(), [(rows, dst_row), (cols, dst_col)]);
+    let tile = codec.tile();
+    let in_faces = c.below(4) == 3;
+    let (row0, col0) = if in_faces { (0, 0) } else { (c.below(tile.rows()), c.below(tile.cols())) };
+    let (rows, cols) = match in_faces {
+        true => (tile.rows(), tile.cols()),
+        false => (1 + c.below(tile.rows() - row0), 1 + c.below(tile.cols() - col0)),
+    };
+    // Faces one behind the other, each in rows and columns of its own.
+    let of_face = if in_faces { [tile.face_rows(), tile.face_cols()] } else { [rows, cols] };
+    let [dst_row, dst_col] = strides(c, to.size(), of_face, false);
+    let (dst_at, face) = extent(to.size(), [(of_face[0], dst_row), (of_face[1], dst_col)]);
+    let across = cols / of_face[1];
+    let faces = in_faces.then_some([(across * face) as isize, face as isize]);
+    let len = face * across * (rows / of_face[0]);
     let tiles = 1 + c.below(5);
     let src_tile = codec.tile_bytes() + c.below(9);
     let args = UnpackArgs {
@@ -129,7 +139,7 @@ fn unpack(c: &mut Choices, data: &[u8]) -> Option<()> {
         dst_tile: len as isize,
         dst_row,
         dst_col,
-        faces: None,
+        faces,
     };
     let src = cycled(data, tiles * src_tile);
     compare(tiles * len, &|kernels, dst| {

@@ -272,8 +272,7 @@ impl<'p, const N: usize> Calls<'p, N> {
             }
             (_, Op::Cast { cast, strict }) => {
                 let w = window(1);
-                let fits =
-                    plan.kernels.cast_loops(cast, source, from, out.bytes(), to, &w, outer, self.hints);
+                let fits = plan.kernels.cast_loops(cast, source, from, out, to, &w, outer, self.hints);
                 if strict && !fits {
                     self.all_out_of_range(source, scratch, cast, at);
                 }

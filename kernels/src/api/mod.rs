@@ -285,10 +285,12 @@ impl Kernels {
         dst_at: usize,
         w: &Window,
     ) -> bool {
+        let dst = &mut Destination::cached(dst);
         self.cast_loops(cast, src, src_at, dst, dst_at, w, &[], Hints::default())
     }
 
     /// [`Kernels::cast`] in every iteration of up to [`MAX_OUTER_LOOPS`](crate::MAX_OUTER_LOOPS) loops, outermost first.
+    /// Non-temporal stores are used where [`Kernels::convert_loops`] uses them.
     ///
     /// # Panics
     /// As [`Kernels::cast`], in whichever iteration; and when there are more loops.
@@ -298,14 +300,13 @@ impl Kernels {
         cast: Cast,
         src: &[u8],
         src_at: usize,
-        dst: &mut [MaybeUninit<u8>],
+        dst: &mut Destination<'_>,
         dst_at: usize,
         w: &Window,
         outer: &[OuterLoop],
         hints: Hints,
     ) -> bool {
         let mut fits = true;
-        let dst = &mut Destination::cached(dst);
         if let Some(casting) =
             Casting::new(cast, src, src_at, dst, dst_at, w, outer, hints.prefetch_distance, &mut fits)
         {

@@ -2,6 +2,7 @@
 
 use std::mem::MaybeUninit;
 
+use super::convert::makes_lines;
 use super::strided::{self, Blocks, Scratch, Side};
 use crate::formats::{Cast, Integer};
 use crate::memory::{
@@ -48,7 +49,7 @@ impl<'a> Casting<'a> {
         }
         assert_readable(src.len(), src_at, cast.source_size(), window.src_loops(outer));
         assert_writable(dst.len(), dst_at, cast.size(), window.dst_loops(outer));
-        let dst = dst.output(false);
+        let dst = dst.output(makes_lines(cast.source_size(), cast.size(), window, outer));
         Some(Casting { cast, src, src_at, dst, dst_at, window: *window, outer, prefetch_distance, fits })
     }
 }

@@ -287,7 +287,7 @@ const FACE_ROWS: usize = 8;
 
 /// Whether elements of `from` bytes that become elements of `to` bytes are runs in the source and whole lines of the destination,
 /// if the first one is: rows of lines, or rows of faces that follow one another; along the columns of a window or its rows.
-fn makes_lines(from: usize, to: usize, window: &Window, outer: &[OuterLoop]) -> bool {
+pub(super) fn makes_lines(from: usize, to: usize, window: &Window, outer: &[OuterLoop]) -> bool {
     let lines = |bytes: usize| bytes.is_multiple_of(CACHE_LINE);
     let along = |w: &Window| {
         let rows = lines(w.cols * to) && (w.rows == 1 || lines(w.dst_row.unsigned_abs()));

@@ -16,20 +16,20 @@ pub(super) fn applies(loops: &[Loop], src: &Endpoint, op: Op) -> bool {
     let (None, Some((run, outer))) = (src.codec, loops.split_last()) else { return false };
     let whole = |unit: i64, outer: &[Loop]| outer.iter().all(|l| l.step[3] != 0 || l.step[4] % unit == 0);
     let runs = |from: usize, to: usize| (run.step[1], run.step[4]) == (from as i64, to as i64);
+    let converts = |from: usize, to: usize| {
+        let (line, bytes) = (LINE as i64, run.n as i64 * to as i64);
+        let face = outer.split_last().is_some_and(|(rows, outer)| {
+            let [together, elements] = FACE;
+            run.n == elements && rows.step[4] == bytes && rows.n % together == 0 && whole(line, outer)
+        });
+        // Short rows of bytes are faster assembled: from f8e4m3, tiles of f32 have two thirds of the speed otherwise.
+        let suits = from > 1 || run.n as usize * from >= 2 * LINE;
+        suits && runs(from, to) && (bytes % line == 0 && whole(line, outer) || face)
+    };
     match op {
         Op::Copy(size) => runs(size, size) && run.n as i64 * size as i64 % STORE == 0 && whole(STORE, outer),
-        Op::Convert(from, to) => {
-            let (line, bytes) = (LINE as i64, run.n as i64 * to.size() as i64);
-            let face = outer.split_last().is_some_and(|(rows, outer)| {
-                let [together, elements] = FACE;
-                run.n == elements && rows.step[4] == bytes && rows.n % together == 0 && whole(line, outer)
-            });
-            let read = run.n as usize * from.size();
-            // Short rows of bytes are faster assembled: from f8e4m3, tiles of f32 have two thirds of the speed otherwise.
-            let suits = from.size() > 1 || read >= 2 * LINE;
-            suits && runs(from.size(), to.size()) && (bytes % line == 0 && whole(line, outer) || face)
-        }
-        _ => false,
+        Op::Convert(from, to) => converts(from.size(), to.size()),
+        Op::Cast { cast, .. } => converts(cast.source_size(), cast.size()),
     }
 }
 
@@ -44,7 +44,7 @@ pub(super) fn schedule(loops: &mut Vec<Loop>, conversion: Conversion<'_>) -> Sch
     between.retain(|&i| loops[i].step[1].abs() < most);
     let run = loops.last().map_or(0, |run| run.n as i64 * run.step[4]);
     // Rows of faces are converted so many at a time.
-    let together = if matches!(op, Op::Convert(..)) && run < LINE as i64 { FACE[0] as i64 * run } else { 0 };
+    let together = if !matches!(op, Op::Copy(_)) && run < LINE as i64 { FACE[0] as i64 * run } else { 0 };
     let most = run.saturating_mul(tuning.direct_runs as i64);
     let pair = (tuning.direct_pair as i64).min(most).max(together).max(LINE as i64);
     let gathers = !between.is_empty() && run < LINE as i64;

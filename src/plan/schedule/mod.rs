@@ -204,6 +204,11 @@ mod tests {
         };
         let rows = unpacked("memref<64x4096xf32>", DType::F32);
         assert!(!rows.assembled && rows.tiles.is_some_and(|i| rows.blocks[i] == 128), "{rows:?}");
+        // Faces whose rows follow one another are lines too, and so are tiles of rows in sticks.
+        for to in ["ttnn(dtype=bfloat16, layout=TILE)", "SpyreTensorLayout((64, 4096), torch.float16)"] {
+            let whole = unpacked(to, DType::F16);
+            assert!(!whole.assembled && whole.tiles.is_some(), "{whole:?}");
+        }
         assert!(unpacked("memref<64x4096xf32, strided<[1, 64]>>", DType::F32).assembled);
     }
 

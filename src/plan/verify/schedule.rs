@@ -239,29 +239,28 @@ mod tests {
         let block = plan.dst.block_bytes as i64;
         let place = InPlace { rows: 2, cols: 16, src_row: 64, src_col: 4, faces: None };
         // How the part moves from tile to tile, how far tiles lie apart, and what the schedule is.
-        let of = |streams, moves: &[[i64; 3]], apart, change: &dyn Fn(&mut Schedule)| {
+        let of = |moves: &[[i64; 3]], apart, change: &dyn Fn(&mut Schedule)| {
             let part = Gather { src: [0; 3], moves: moves.to_vec(), slot: 0, loops: vec![] };
             let nest = nest(&[(4, [0; 3], [0, apart, 0])], Leaf::Pack(vec![part]), |s| {
-                (s.tiles, s.blocks, s.segment, s.in_place) = (Some(0), vec![4], 0, Some(place));
+                (s.tiles, s.blocks, s.in_place) = (Some(0), vec![4], Some(place));
                 change(s);
             });
-            runs_every_iteration(&nest, Conversion { streams, ..conversion(&plan) }).is_ok()
+            runs_every_iteration(&nest, conversion(&plan)).is_ok()
         };
         let (along, unit, slot) = ([[0, 64, 0]], [[1, 0, 0]], [[0, 0, 1]]);
-        assert!(of(true, &along, block, &|_| {}));
+        assert!(of(&along, block, &|_| {}));
         // In place they lie in one unit, and in no slots; what is gathered may lie anywhere.
         for elsewhere in [unit, slot] {
-            assert!(!of(true, &elsewhere, block, &|_| {}), "{elsewhere:?}");
-            assert!(of(true, &elsewhere, block, &|s| s.in_place = None));
-            assert!(of(true, &elsewhere, block, &|s| s.blocks = vec![1]));
+            assert!(!of(&elsewhere, block, &|_| {}), "{elsewhere:?}");
+            assert!(of(&elsewhere, block, &|s| s.in_place = None));
+            assert!(of(&elsewhere, block, &|s| s.blocks = vec![1]));
         }
-        // Tiles that are put together first are a run.
-        assert!(!of(true, &along, 2 * block, &|_| {}));
-        assert!(of(false, &along, 2 * block, &|_| {}) && of(true, &along, 2 * block, &|s| s.segment = 1));
+        // Tiles may lie apart.
+        assert!(of(&along, 2 * block, &|_| {}));
         // Each part moves with each loop, and no other loop is taken.
-        assert!(!of(true, &[], block, &|_| {}) && !of(true, &[along[0], along[0]], block, &|_| {}));
-        assert!(!of(true, &along, block, &|s| s.tiles = None));
-        assert!(of(true, &along, block, &|s| (s.tiles, s.blocks) = (None, vec![1])));
+        assert!(!of(&[], block, &|_| {}) && !of(&[along[0], along[0]], block, &|_| {}));
+        assert!(!of(&along, block, &|s| s.tiles = None));
+        assert!(of(&along, block, &|s| (s.tiles, s.blocks) = (None, vec![1])));
         let none = nest(&[(4, [0; 3], [0, block, 0])], Leaf::Pack(vec![]), |s| s.tiles = Some(0));
         assert!(!runs(&plan, &none));
     }

@@ -1,10 +1,10 @@
 //! Casts of whole numbers.
 
-use super::{Kernels, as_written, one_of};
-use crate::{Cast, Hints, Integer, Number, OuterLoop, Window};
+use super::{Kernels, as_written, one_of, ways};
+use crate::{Cast, Destination, Hints, Integer, Number, OuterLoop, Window};
 
 /// Every pair of formats over the edges of all ranges, through the windows that take a path of their own.
-pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
+pub(crate) fn sweep(tested: &'static Kernels, rule: &'static Kernels) {
     let edges = Integer::ALL.map(Integer::range).into_iter().flat_map(|(least, greatest)| [least, greatest]);
     let values: Vec<i128> = edges.flat_map(|edge| [edge - 1, edge, edge + 1]).chain(-2..70).collect();
     let pairs = Integer::ALL.into_iter().flat_map(|from| Integer::ALL.map(|to| Cast::Integer(from, to)));
@@ -40,7 +40,7 @@ pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
                 cast,
                 &src,
                 2 * from,
-                as_written(&mut dst),
+                &mut Destination::cached(as_written(&mut dst)),
                 3,
                 &w,
                 &outer,
@@ -49,5 +49,19 @@ pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
             (fits, dst)
         };
         assert_eq!(run(tested), run(rule), "{} {cast:?} in loops", tested.isa().name());
+        // Rows of whole lines, and rows of faces that follow one another, which may be stored past the caches.
+        let src: Vec<u8> = src.iter().copied().cycle().take(256 * from).collect();
+        for (rows, cols) in [(2, 128), (16, 16)] {
+            let (src_row, dst_row) = (cols as isize * f, cols as isize * t);
+            let w = Window { rows, cols, src_row, src_col: f, dst_row, dst_col: t };
+            let run = |kernels: &'static Kernels| {
+                let src = &src;
+                ways(kernels, 256 * to, 0, move |dst| {
+                    kernels.cast_loops(cast, src, 0, dst, 0, &w, &[], Hints::default());
+                })
+            };
+            let want = run(rule).next().unwrap();
+            assert!(run(tested).all(|got| got == want), "{} {cast:?} over {w:?}", tested.isa().name());
+        }
     }
 }
