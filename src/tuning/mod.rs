@@ -191,8 +191,7 @@ constants! {
     direct_fetched: usize, 0, 1 << 20;
     /// How many runs ahead the source is fetched where runs that go at once lie apart; a number, 0 fetches nothing.
     runs_fetched: usize, 0, 64;
-    /// How many tiles ahead of the one being packed the source is fetched; where its rows go on from tile to tile, so many of
-    /// them together, a row of all after the other; a number, 0 fetches nothing.
+    /// How many tiles ahead of the one being packed the source is fetched; a number, 0 fetches nothing.
     tiles_fetched: usize, 0, 64;
     /// Elements from which on a row of tiles is worth a kernel call of its own: where small tiles (blocks of an MX format) make
     /// rows of fewer, a call takes a longer row of them; a number.

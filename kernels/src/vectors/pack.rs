@@ -10,8 +10,8 @@ use super::mx::MxVector;
 use super::tile_packer::{TilePacker, pack_columns};
 use crate::formats::{BlockCodec, GROUP, MX_BLOCK, Number, Rounding, Rule, TileShape};
 use crate::memory::{
-    ArrayOffsets, Arrays, CACHE_LINE, Destination, Output, as_uninit, as_written, assert_readable,
-    assert_writable, lies_inside,
+    ArrayOffsets, CACHE_LINE, Destination, Output, as_uninit, as_written, assert_readable, assert_writable,
+    lies_inside,
 };
 
 /// A row of tiles to pack: where their elements come from and where the packed tiles go.
@@ -245,69 +245,21 @@ fn tiles_in_source(on: &Packing<'_>, size: usize) -> usize {
 fn in_place_tiles<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode: E) {
     let (args, stored) = (on.args, on.args.stored(on.codec));
     let offsets = array_offsets::<N>(stored.tile, stored.row, stored.faces());
-    let fetched = Fetched::<N>::new(&on, &stored);
+    let last = tiles_in_source(&on, N) - 1;
     let src = on.src;
     let mut packer = TilePacker::<E, N>::new(encode, stored.tile);
     if !codes_at_once::<E, L, N>() {
         packer.start::<L>(offsets.arrays(src, on.at(0)));
     }
     for t in 0..args.tiles {
-        let next = (t + 1).min(args.tiles - 1);
+        let (next, later) = ((t + 1).min(args.tiles - 1), t.saturating_add(args.prefetch_tiles).min(last));
         let tiles = [offsets.arrays(src, on.at(t)), offsets.arrays(src, on.at(next))];
-        let later = fetched.while_at(&on, t).unwrap_or(tiles[1]);
+        let later = offsets.arrays(src, on.at(later));
         on.put(
             t,
             #[inline(always)]
             |out| packer.pack::<L>(tiles, later, out),
         );
-    }
-}
-
-/// What is fetched while tiles are packed from where they lie: tiles that come later; where rows of the source go on from tile
-/// to tile, a row of several of them after the other, for memory likes its bytes in long runs.
-struct Fetched<const N: usize> {
-    offsets: ArrayOffsets<N, GROUP>,
-    /// How many tiles are fetched together, and how far apart their parts are that are fetched while one tile is packed.
-    together: usize,
-    part: isize,
-    /// How many tiles ahead.
-    ahead: usize,
-    /// How many tiles lie in the source.
-    last: usize,
-}
-
-impl<const N: usize> Fetched<N> {
-    #[inline(always)]
-    fn new(on: &Packing<'_>, stored: &Stored) -> Fetched<N> {
-        let (args, tile) = (on.args, stored.tile);
-        let ahead = args.prefetch_tiles;
-        let row = tile.cols() * N;
-        let go_on = stored.faces.is_none() && args.src_tile == row as isize;
-        // Of all the tiles together, as many rows as all of one tile's groups are in.
-        let most = 1 << ahead.max(1).ilog2();
-        let together = if go_on && tile == TileShape::DEFAULT { most.min(tile.rows()) } else { 1 };
-        let last = tiles_in_source(on, N) - 1;
-        if together == 1 {
-            let offsets = array_offsets::<N>(tile, stored.row, stored.faces());
-            return Fetched { offsets, together, part: 0, ahead, last };
-        }
-        let mut offsets = [0; MAX_GROUPS];
-        let run = together * tile.cols() / GROUP;
-        for (group, offset) in offsets.iter_mut().enumerate() {
-            *offset = (group / run) as isize * stored.row + (group % run * GROUP * N) as isize;
-        }
-        let part = (MAX_GROUPS / run) as isize * stored.row;
-        Fetched { offsets: ArrayOffsets::new(offsets), together, part, ahead: together, last }
-    }
-
-    /// What is fetched while tile `t` is packed, if it lies in the source.
-    #[inline(always)]
-    fn while_at<'a>(&'a self, on: &Packing<'a>, t: usize) -> Option<Arrays<'a, N, GROUP>> {
-        let first = t / self.together * self.together;
-        let later = first.saturating_add(self.ahead);
-        let lies = later.saturating_add(self.together - 1) <= self.last;
-        let at = on.at(later).wrapping_add_signed((t - first) as isize * self.part);
-        lies.then(|| self.offsets.arrays(on.src, at))
     }
 }
 
