@@ -214,7 +214,7 @@ impl<'p, const N: usize> Calls<'p, N> {
                 let runs = |args: &UnpackArgs| {
                     args.cols == 1 || args.dst_col == into.size() as isize || codec.options().transposed
                 };
-                if unpacks_to(into)
+                if UnpackArgs::has_vector_code(into)
                     && let Some(args) = self.unpacking(codec.tile(), at[2] as usize, &w, outer).filter(runs)
                 {
                     let args = UnpackArgs { tiles, src_at: from, src_tile, dst_at: to, dst_tile, ..args };
@@ -315,14 +315,9 @@ impl<const N: usize> Calls<'_, N> {
 /// As which numbers tiles of the source are unpacked before they are put in their places.
 fn unpacked_as(plan: &Plan) -> Number {
     match plan.op {
-        Op::Convert(_, into) if plan.dst.codec.is_none() && unpacks_to(into) => into,
+        Op::Convert(_, into) if plan.dst.codec.is_none() && UnpackArgs::has_vector_code(into) => into,
         _ => Number::F32,
     }
-}
-
-/// Whether unpacking to a format is vector code.
-fn unpacks_to(number: Number) -> bool {
-    matches!(number, Number::F32 | Number::Bf16 | Number::F16 | Number::Sen169)
 }
 
 /// Equal windows over tiles that were unpacked, and the loop over them.

@@ -319,7 +319,8 @@ impl Kernels {
     /// converted to f32 (one rounding, for f64 only), then packed. Tile t goes to byte `dst_at + t * dst_tile` of `dst`.
     ///
     /// Fast are f32, bf16 and f16 with contiguous columns; what lies otherwise is better converted to f32 first. Non-temporal
-    /// stores, where the destination has them, are used for tiles of whole lines a whole number of lines apart.
+    /// stores, where the destination has them, are used for tiles of a line or more, but not for blocks of MX formats as the OCP
+    /// text has them.
     ///
     /// # Panics
     /// When a byte to read lies outside `src` or a packed tile outside `dst`, `rows` or `cols` exceed the tile, or packed tiles
@@ -343,8 +344,9 @@ impl Kernels {
     /// Unpacks the rectangle of each tile by [`BlockCodec::unpack_scalar`]'s rule; each value is then converted from f32 to
     /// format `to`. No other byte of `dst` is touched.
     ///
-    /// Fast are f32, bf16 and f16; fastest where columns are contiguous and whole groups are wanted. Non-temporal stores, where
-    /// the destination has them, are used for whole tiles whose rows are whole lines.
+    /// Fast are the formats that [`UnpackArgs::has_vector_code`] names; fastest where columns are contiguous and whole groups are
+    /// wanted. Non-temporal stores, where the destination has them, are used for whole tiles whose rows are whole lines, or the rows
+    /// of whose faces follow one another and make whole lines.
     ///
     /// # Panics
     /// When a tile lies outside `src`, a byte to write outside `dst`, the rectangle outside of the tile, or `dst` is too
@@ -361,6 +363,7 @@ impl Kernels {
             self.table.unpack(unpacking);
         }
     }
+
     /// How many packed tiles, `step` bytes apart from byte `at` of `src` on, are canonical, up to the first that is not: those
     /// that [`BlockCodec::pack_scalar`] makes again of what [`BlockCodec::unpack_scalar`] makes of them, with any options. A
     /// tile for which that is not quickly seen counts as one that is not: one of extreme numbers, and all compact ones of

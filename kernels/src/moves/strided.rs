@@ -26,8 +26,8 @@ pub(crate) const FACE: usize = 16;
 /// Elements of a stick of 128 bytes, of two bytes each.
 pub(crate) const STICK: usize = 64;
 
-/// Elements of a block before they are converted, and after: each made when it is first needed, for to clear one costs a quarter of
-/// what it takes to convert a block.
+/// Elements of a block before they are converted, and after: each made when it is first needed, for clearing it takes part of the time
+/// that a block takes.
 #[derive(Default)]
 pub(crate) struct Scratch {
     before: Option<[u8; BLOCK]>,

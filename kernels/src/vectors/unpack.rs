@@ -44,6 +44,11 @@ pub struct UnpackArgs {
 }
 
 impl UnpackArgs {
+    /// Whether tiles are unpacked to a format by vector code; to others, number by number.
+    pub fn has_vector_code(to: Number) -> bool {
+        matches!(to, Number::F32 | Number::Bf16 | Number::F16 | Number::Sen169)
+    }
+
     /// The loops over the elements of the destination.
     #[inline(always)]
     fn dst_loops(&self, tile: TileShape) -> impl Iterator<Item = (usize, isize)> + Clone {

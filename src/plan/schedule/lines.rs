@@ -1,7 +1,7 @@
 //! Elements of which a kernel makes whole lines of the destination by itself, and stores them: transposes, and tiles that are
 //! unpacked to rows.
 
-use kernels::Number;
+use kernels::UnpackArgs;
 
 use super::assembled;
 use super::blocks::stays_in_unit;
@@ -24,11 +24,6 @@ fn across(loops: &[Loop], conversion: Conversion<'_>) -> Option<usize> {
     (strip > 0 && suits && src.codec.is_none() && rows && run.step[1].abs() != size).then_some(across)
 }
 
-/// Whether kernels unpack to a format by vector code.
-fn has_lanes(number: Number) -> bool {
-    matches!(number, Number::F32 | Number::Bf16 | Number::F16 | Number::Sen169)
-}
-
 /// Whether whole tiles become lines of the destination: their rows do, or those of their faces, which follow one another.
 fn unpacks(loops: &[Loop], conversion: Conversion<'_>) -> bool {
     let Conversion { src, dst, op: Op::Convert(_, number), .. } = conversion else { return false };
@@ -39,7 +34,7 @@ fn unpacks(loops: &[Loop], conversion: Conversion<'_>) -> bool {
     let elements = inside.iter().fold(run.n, |elements, l| elements.saturating_mul(l.n));
     let (row, lines) = ((run.n as i64).saturating_mul(bytes), |bytes: i64| bytes % LINE as i64 == 0);
     let of_face = |l: &Loop| l.n == tile.face_rows() as u64 && l.step[4] == row && lines(row * l.n as i64);
-    has_lanes(number)
+    UnpackArgs::has_vector_code(number)
         && (run.step[2], run.step[4]) == (1, bytes)
         && elements == tile.elements() as u64
         && (run.n == tile.cols() as u64 && lines(row) || inside.iter().any(|l| of_face(l)))
