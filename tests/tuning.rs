@@ -146,6 +146,33 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(cases(40))]
+
+    /// Sticks of several matrices side by side, which tasks divide into bands of all of them.
+    #[test]
+    fn no_profile_changes_a_byte_of_sticks(
+        profile in numbers(160), rows in 1_u64..200, planes in 1_u64..6, sticks in 1_u64..4, ieee in any::<bool>(),
+    ) {
+        let tensor = Tensor { shape: vec![planes, rows, 64 * sticks], dtype: DType::F16 };
+        let format = if ieee { "IEEE_FP16" } else { "SEN169_FP16" };
+        let from = format!(
+            "SpyreTensorLayout(device_size=[{rows}, {sticks}, {planes}, 64], dim_map=[1, 2, 0, 2], \
+             device_dtype=DataFormats.{format})"
+        );
+        let layout = |text: &str| {
+            text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap()
+        };
+        let (from, to) = (layout(&from), layout(&format!("memref<{planes}x{rows}x{}xf16>", 64 * sticks)));
+        let tuning = tuning(&mut Choices::new(&profile));
+        let mut handed_over = tuning;
+        (handed_over.threads_from, handed_over.task, handed_over.blocks_fetched) = (0, 4096, 256);
+        for tuning in [tuning, handed_over] {
+            same(&from, &to, Store::Streamed, &tuning)?;
+        }
+    }
+}
+
 #[test]
 fn what_is_outside_of_the_limits_is_refused() {
     let tensor = Tensor { shape: vec![64, 64], dtype: DType::F32 };

@@ -83,7 +83,7 @@ impl Roof {
     }
 
     /// Goes each way `batch` times by the threads of an executor, and keeps what one run took where it is the shortest; from
-    /// and to these bytes, which are at least as many as were said, and a page of the source.
+    /// and to these bytes, which are at least as many as were said.
     ///
     /// # Errors
     /// As [`Plan::execute`].
@@ -115,7 +115,7 @@ impl Roof {
         }
         for write in &self.writes {
             let to = &mut destination[self.copied..][..self.written];
-            timed(1, &mut || write.execute_on(executor, &source[..PAGE], to))?;
+            timed(1, &mut || write.execute_on(executor, &[1; PAGE], to))?;
         }
         let rest = source.get(self.copied..).unwrap_or_default();
         if rest.len() >= PAGE && self.written == 0 {

@@ -129,6 +129,9 @@ impl fmt::Display for Runs<'_> {
         }
         if nest.leaf == Leaf::Element && schedule.prefetch_distance != 0 {
             write!(f, ", prefetch distance {}", schedule.prefetch_distance)?;
+            if schedule.in_order {
+                write!(f, " in order")?;
+            }
         }
         let kernel = plan.isa().name();
         let streams = plan.streams

@@ -137,6 +137,8 @@ pub(crate) struct Schedule {
     /// Bytes from what is read to what is fetched meanwhile; 0 for nothing, or for [`crate::run`] to say where elements
     /// go at once. No byte depends on it: the kernels fetch only what lies inside of the source.
     pub(crate) prefetch_distance: i64,
+    /// Whether that is the next block, which is fetched in the order in which it lies.
+    pub(crate) in_order: bool,
 }
 
 impl Schedule {

@@ -136,7 +136,7 @@ fn change_in_place(c: Choose<'_>, in_place: &mut Option<InPlace>) {
 
 fn change_schedule(c: Choose<'_>, schedule: &mut Schedule, loops: usize) {
     let which = |c: Choose<'_>| c(loops + 2).checked_sub(1);
-    match c(14) {
+    match c(15) {
         0 => schedule.assembled = !schedule.assembled,
         1 => schedule.rows = which(c),
         2 => schedule.cols = which(c),
@@ -158,6 +158,7 @@ fn change_schedule(c: Choose<'_>, schedule: &mut Schedule, loops: usize) {
         10 => change_count(c, &mut schedule.overlap),
         11 => schedule.compacted = !schedule.compacted,
         12 => schedule.prefetch_distance = changed(c, schedule.prefetch_distance, 4096),
+        13 => schedule.in_order = !schedule.in_order,
         _ => change_in_place(c, &mut schedule.in_place),
     }
 }

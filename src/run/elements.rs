@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use super::clip::{advance, place};
 use super::compact::{Compact, Compaction};
 use super::destination::writable;
+use super::share::Places;
 use super::slots::{self, SlotLoop};
 use crate::plan::ir::{AddressPair, ScheduledNest, WholeCall};
 use crate::plan::{Op, OutOfRange, Plan};
@@ -30,11 +31,13 @@ pub(super) struct Calls<'p, const N: usize> {
     hints: Hints,
     /// How blocks are brought together first, if they are.
     compaction: Option<Compaction<N>>,
+    /// Where what the calls write lies in a destination.
+    places: Places,
 }
 
 impl<'p, const N: usize> Calls<'p, N> {
     /// For blocks of no size yet.
-    pub(super) fn new(plan: &'p Plan, nest: &'p ScheduledNest) -> Calls<'p, N> {
+    pub(super) fn new(plan: &'p Plan, nest: &'p ScheduledNest, places: Places) -> Calls<'p, N> {
         let one = (1, [0; 6], 0);
         Calls {
             plan,
@@ -50,6 +53,7 @@ impl<'p, const N: usize> Calls<'p, N> {
             left: 0,
             hints: Hints::default(),
             compaction: None,
+            places,
         }
     }
 
@@ -84,7 +88,8 @@ impl<'p, const N: usize> Calls<'p, N> {
             if size[i] == 1 || [rows, schedule.cols, schedule.tiles].contains(&Some(i)) {
                 continue;
             }
-            let inside = (l.step[0] == 0 || schedule.compacted) && (!block || l.step[1] == 0);
+            let in_range = self.places.has_in_a_range(l);
+            let inside = (l.step[0] == 0 || schedule.compacted) && (!block || l.step[1] == 0) && in_range;
             if self.taken < MAX_OUTER_LOOPS && inside && self.left == 0 {
                 let src = if block { l.step[2] } else { self.near(i)[1] };
                 self.taken_loops[self.taken] = i;
@@ -111,6 +116,7 @@ impl<'p, const N: usize> Calls<'p, N> {
         let strip = if let Op::Copy(size) = plan.op { plan.tuning.strip(size) } else { None };
         self.hints = Hints {
             prefetch_distance: distance as isize,
+            run_fetched: if schedule.in_order { self.run_fetched() } else { 0 },
             strip: strip.unwrap_or(0),
             strip_fetched: plan.tuning.transposed_fetched,
         };
@@ -127,6 +133,16 @@ impl<'p, const N: usize> Calls<'p, N> {
             taken: self.taken,
             hints: self.hints,
         })
+    }
+
+    /// Of the block that is fetched next, what each of a block's calls fetches.
+    fn run_fetched(&self) -> usize {
+        let elements = |loops: &mut dyn Iterator<Item = usize>| {
+            loops.fold(1_u64, |elements, i| elements.saturating_mul(self.size[i]))
+        };
+        let all = elements(&mut (0..self.nest.loops.len()));
+        let calls = elements(&mut self.outside[..self.left].iter().copied());
+        ((all / calls) as usize).saturating_mul(self.plan.op.source_size())
     }
 
     /// The window of a call, whose elements lie by step `k` of the loops in the source.
@@ -164,11 +180,22 @@ impl<'p, const N: usize> Calls<'p, N> {
             compaction.map_or(source, |compaction| compaction.run(self.plan, self.nest, source, at, compact));
         let (mut from, mut to) = (0_i64, to as i64);
         let mut done = [0_u64; N];
+        let (mut hints, mut fetched) = (self.hints, None);
         loop {
             if compaction.is_none() {
                 from = self.plan.src.space.unit_at(at[0]) + at[1];
             }
-            self.call(source, from as usize, scratch, at, out, to as usize);
+            if hints.run_fetched > 0 {
+                // Each call fetches what follows what the one before fetched.
+                let next: i64 =
+                    *fetched.get_or_insert(from.wrapping_add(self.hints.prefetch_distance as i64));
+                hints.prefetch_distance = next.wrapping_sub(from) as isize;
+                fetched = Some(next.wrapping_add(hints.run_fetched as i64));
+            }
+            if let Places::Dealt { .. } = self.places {
+                to = self.places.turn(out, place(self.plan, at)) as i64;
+            }
+            self.call(source, from as usize, scratch, at, out, to as usize, hints);
             let more = self.outside[..self.left].iter().any(|&i| {
                 done[i] += 1;
                 let by = if done[i] < self.size[i] { 1 } else { 1 - done[i] as i64 };
@@ -202,6 +229,7 @@ impl<'p, const N: usize> Calls<'p, N> {
         at: AddressPair,
         out: &mut Destination<'_>,
         to: usize,
+        hints: Hints,
     ) {
         let plan = self.plan;
         let window = |k: usize| self.window(k);
@@ -258,27 +286,17 @@ impl<'p, const N: usize> Calls<'p, N> {
                 }
             }
             (_, Op::Convert(number, into)) => {
-                plan.kernels.convert_loops(
-                    number,
-                    into,
-                    source,
-                    from,
-                    out,
-                    to,
-                    &window(1),
-                    outer,
-                    self.hints,
-                );
+                plan.kernels.convert_loops(number, into, source, from, out, to, &window(1), outer, hints);
             }
             (_, Op::Cast { cast, strict }) => {
                 let w = window(1);
-                let fits = plan.kernels.cast_loops(cast, source, from, out, to, &w, outer, self.hints);
+                let fits = plan.kernels.cast_loops(cast, source, from, out, to, &w, outer, hints);
                 if strict && !fits {
                     self.all_out_of_range(source, scratch, cast, at);
                 }
             }
             (_, Op::Copy(size)) => {
-                plan.kernels.copy_loops(size, source, from, out, to, &window(1), outer, self.hints);
+                plan.kernels.copy_loops(size, source, from, out, to, &window(1), outer, hints);
             }
         }
     }

@@ -10,7 +10,7 @@ use super::clip::{Chunk, linear};
 use super::destination::{writable, written};
 use super::parts::{self, MAX_PARTS};
 use super::reads::reads;
-use super::share::{Deal, Places, Share};
+use super::share::{Bands, Deal, Places, Share};
 use super::task::Task;
 use super::threads::Executor;
 use crate::error::{Error, Result};
@@ -180,6 +180,9 @@ impl Plan {
         {
             return Ok(deal.shares(destination));
         }
+        if let Some(bands) = Bands::new(self, tasks) {
+            return Ok(bands.shares(destination));
+        }
         let bytes = self.task_bytes(len / tasks);
         let share = |(task, range): (usize, &'d mut [MaybeUninit<u8>])| {
             let begin = task * bytes;
@@ -250,16 +253,31 @@ impl Plan {
                     write(&mut Destination::cached(bytes))
                 }
             }
+            Share::Band(band, mut ranges) => {
+                let write = |out: &mut Destination<'_>| {
+                    Task::new(self, source, source_begin, out, band.places()).band(band)
+                };
+                self.write_ranges(&mut ranges, write)
+            }
             Share::Dealt(dealt, mut ranges) => {
                 let write = |out: &mut Destination<'_>| {
                     Task::new(self, source, source_begin, out, dealt.places()).dealt(dealt)
                 };
-                if self.streams {
-                    self.kernels.non_temporal_ranges(&mut ranges, write)
-                } else {
-                    write(&mut Destination::cached_ranges(&mut ranges))
-                }
+                self.write_ranges(&mut ranges, write)
             }
+        }
+    }
+
+    /// Lets `write` write a destination of several ranges.
+    fn write_ranges<'d, T>(
+        &self,
+        ranges: &'d mut [&'d mut [MaybeUninit<u8>]],
+        write: impl FnOnce(&mut Destination<'_>) -> T,
+    ) -> T {
+        if self.streams {
+            self.kernels.non_temporal_ranges(ranges, write)
+        } else {
+            write(&mut Destination::cached_ranges(ranges))
         }
     }
 }

@@ -7,6 +7,8 @@ use kernels::Destination;
 
 use super::clip::Chunk;
 use crate::layout::Space;
+use crate::plan::Plan;
+use crate::plan::ir::{LINE, Leaf, Loop};
 
 /// The most ranges that all shares of a destination have together.
 const MAX_RANGES: usize = 1 << 16;
@@ -17,6 +19,88 @@ pub(super) enum Share<'d> {
     Range(Chunk, &'d mut [MaybeUninit<u8>]),
     /// Units that follow one another, in a range of each buffer to which they are dealt.
     Dealt(Dealt, Vec<&'d mut [MaybeUninit<u8>]>),
+    /// A band, in a range of each plane.
+    Band(Band, Vec<&'d mut [MaybeUninit<u8>]>),
+}
+
+/// The same range of bytes of each plane of a destination, which are as long and follow one another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Band {
+    begin: usize,
+    end: usize,
+    plane: usize,
+}
+
+impl Band {
+    /// What the band has of the first plane.
+    pub(super) fn of_first_plane(self) -> (i64, i64) {
+        (self.begin as i64, self.end as i64)
+    }
+
+    /// Where its bytes lie in its ranges.
+    pub(super) fn places(self) -> Places {
+        Places::Dealt { buffer: self.plane as i64, first: self.begin as i64 }
+    }
+}
+
+/// How a destination is divided into bands. The source of such a destination has the planes side by side, a short run of each after one of
+/// the other: a range of a plane alone would be made of runs that lie apart, a band is made of a range of the source.
+pub(super) struct Bands {
+    plane: usize,
+    planes: usize,
+    /// Bytes that each band has of a plane.
+    bytes: usize,
+}
+
+impl Bands {
+    /// For about so many tasks. None where the plan's elements do not lie so, or do not go from source to destination at once.
+    pub(super) fn new(plan: &Plan, tasks: usize) -> Option<Bands> {
+        let [nest] = &*plan.nests else { return None };
+        let [outer, inner, ..] = &*nest.loops else { return None };
+        let schedule = &nest.schedule;
+        let direct = nest.leaf == Leaf::Element && schedule.in_order && !schedule.assembled;
+        let beside = |l: &Loop| l.step[0] == 0 && l.step[3] == 0 && l.step[1] > 0 && l.step[4] > 0;
+        // Planes are walked around the calls of kernels, which take loops inside of them, in whichever order.
+        let walked =
+            schedule.rows != Some(0) && schedule.tiles.is_none() && schedule.cols.is_some_and(|i| i > 1);
+        if !direct || !walked || plan.dst.space.units != 1 || !beside(outer) || !beside(inner) || outer.n < 2
+        {
+            return None;
+        }
+        let (plane, planes) = (usize::try_from(outer.step[4]).ok()?, usize::try_from(outer.n).ok()?);
+        let covers = plane.checked_mul(planes) == Some(plan.destination_bytes());
+        let near = outer.step[1].saturating_mul(planes as i64) <= inner.step[1];
+        // Bands end where iterations, lines and leaves do.
+        let step = usize::try_from(inner.step[4]).ok()?;
+        let ends =
+            |unit: usize| [step, plan.chunk_alignment(), LINE].iter().all(|&of| unit.is_multiple_of(of));
+        let block = step.checked_mul(schedule.blocks[1] as usize)?;
+        let unit =
+            [block, step, plan.chunk_alignment(), LINE].into_iter().find(|&unit| unit > 0 && ends(unit))?;
+        let wanted = (plan.destination_bytes() / tasks.max(1)).max(plan.tuning.task) / planes;
+        let bytes = wanted.max(1).checked_next_multiple_of(unit)?;
+        let parts = plane.div_ceil(bytes);
+        (covers && near && parts > 1 && parts.saturating_mul(planes) <= MAX_RANGES).then_some(Bands {
+            plane,
+            planes,
+            bytes,
+        })
+    }
+
+    /// The shares of all bytes of the destination.
+    pub(super) fn shares<'d>(&self, destination: &'d mut [MaybeUninit<u8>]) -> Vec<Share<'d>> {
+        let Bands { plane, planes, bytes } = *self;
+        let mut ranges: Vec<Vec<_>> =
+            (0..plane.div_ceil(bytes)).map(|_| Vec::with_capacity(planes)).collect();
+        for plane in destination.chunks_mut(plane) {
+            ranges.iter_mut().zip(plane.chunks_mut(bytes)).for_each(|(of, range)| of.push(range));
+        }
+        let share = |(task, ranges)| {
+            let begin = task * bytes;
+            Share::Band(Band { begin, end: (begin + bytes).min(plane), plane }, ranges)
+        };
+        ranges.into_iter().enumerate().map(share).collect()
+    }
 }
 
 /// The units that are the `first` to `first + count`-th of each buffer of each round: as they are dealt in turn, they follow
@@ -104,6 +188,14 @@ pub(super) enum Places {
 }
 
 impl Places {
+    /// Whether all iterations of a loop lie in one range, or in one unit.
+    pub(super) fn has_in_a_range(self, l: &Loop) -> bool {
+        match self {
+            Places::From(_) => true,
+            Places::Dealt { buffer, .. } => l.step[3] != 0 || l.step[4].abs() < buffer,
+        }
+    }
+
     /// Where a byte of the destination lies in the range that has it, to which `out` turns.
     pub(super) fn turn(self, out: &mut Destination<'_>, place: i64) -> usize {
         match self {
@@ -120,7 +212,55 @@ impl Places {
 mod tests {
     use super::super::destination::writable;
     use super::*;
+    use crate::family::{Descriptor, Placement, Tensor};
     use crate::layout::RoundRobin;
+    use crate::plan::Store;
+    use crate::tuning::{Tuning, builtin};
+    use crate::{DType, Options};
+
+    /// Sticks of 8 matrices, which lie side by side, become 8 planes.
+    fn unstickify(text: &str, rows: u64) -> Plan {
+        let tensor = Tensor { shape: vec![8, rows, 128], dtype: DType::F16 };
+        let layout = |text: &str| {
+            let descriptor: Descriptor = text.parse().unwrap();
+            descriptor.layout(&tensor, &Placement::default()).unwrap()
+        };
+        let from = format!("SpyreTensorLayout(device_size=[{rows}, 2, 8, 64], dim_map=[1, 2, 0, 2], {text})");
+        let options = Options::default().with_store(Store::Streamed);
+        let tuning = Tuning { blocks_fetched: 256, ..builtin::CONSERVATIVE };
+        let to = layout(&format!("memref<8x{rows}x128xf16>"));
+        Plan::compile_with(&layout(&from), &to, &options, &tuning).unwrap()
+    }
+
+    #[test]
+    fn bands_have_a_range_of_each_plane() {
+        for text in ["device_dtype=DataFormats.IEEE_FP16", "device_dtype=DataFormats.SEN169_FP16"] {
+            for (rows, tasks) in [(512, 4), (1024, 8), (4096, 3)] {
+                let plan = unstickify(text, rows);
+                let bands = Bands::new(&plan, tasks).unwrap_or_else(|| panic!("{plan}"));
+                let mut bytes = vec![0; plan.destination_bytes()];
+                let (start, plane) = (bytes.as_ptr().addr(), bytes.len() / 8);
+                let mut at = 0;
+                for share in bands.shares(writable(&mut bytes)) {
+                    let Share::Band(band, ranges) = share else { panic!("no band") };
+                    let (begin, end) = band.of_first_plane();
+                    assert_eq!((begin, ranges.len()), (at, 8));
+                    for (k, range) in ranges.iter().enumerate() {
+                        let offset = range.as_ptr().addr() - start;
+                        assert_eq!((offset, range.len()), (k * plane + at as usize, (end - begin) as usize));
+                    }
+                    at = end;
+                }
+                assert_eq!(at as usize, plane);
+                assert!(Bands::new(&plan, 0).is_none(), "one band is none");
+            }
+        }
+        let dense = |text: &str| text.parse::<Descriptor>().unwrap();
+        let tensor = Tensor { shape: vec![8, 64, 128], dtype: DType::F16 };
+        let layout = dense("memref<8x64x128xf16>").layout(&tensor, &Placement::default()).unwrap();
+        let plan = Plan::compile(&layout, &layout, &Options::default()).unwrap();
+        assert!(Bands::new(&plan, 4).is_none(), "{plan}");
+    }
 
     /// Every unit is in one share, and lies in it where the share says.
     #[test]
@@ -160,7 +300,7 @@ mod tests {
         assert!((2..=tasks).contains(&shares.len()), "{} of {tasks}", shares.len());
         let dealt = |share| match share {
             Share::Dealt(dealt, ranges) => (dealt, ranges),
-            Share::Range(..) => panic!("one range"),
+            Share::Range(..) | Share::Band(..) => panic!("not dealt"),
         };
         shares.into_iter().map(dealt).collect()
     }

@@ -6,7 +6,7 @@ use super::assembly::{Assembly, Block};
 use super::clip::{Chunk, View, advance, clip, linear, place};
 use super::compact::Compact;
 use super::elements::{Calls, Scratch};
-use super::share::{Dealt, Places};
+use super::share::{Band, Dealt, Places};
 use crate::plan::ir::{AddressPair, Gather, LINE, Leaf, Loop, MAX_LOOPS, Schedule, ScheduledNest, WholeCall};
 use crate::plan::{Op, OutOfRange, Plan};
 
@@ -53,7 +53,7 @@ impl<'a, 'd> Task<'a, 'd> {
         }
         let view = View::<FEW_LOOPS>::of(nest);
         let blocks = Blocks::new(nest, &view, 0);
-        let mut calls = Calls::new(plan, nest);
+        let mut calls = Calls::new(plan, nest, Places::From(0));
         calls.prepare(&blocks.size, false);
         let all = nest.loops.iter().zip(blocks.size).all(|(l, n)| l.n == n);
         calls.whole(blocks.at).filter(|_| all)
@@ -94,6 +94,27 @@ impl<'a, 'd> Task<'a, 'd> {
             }
         }
         self.scratch.out_of_range
+    }
+
+    /// Writes all ranges of `out`, which are those of the band; the first value that its destination cannot hold.
+    pub(super) fn band(mut self, band: Band) -> Option<OutOfRange> {
+        for nest in self.plan.nests.iter() {
+            if nest.loops.len() <= FEW_LOOPS {
+                self.band_of::<FEW_LOOPS>(nest, band);
+            } else {
+                self.band_of::<MAX_LOOPS>(nest, band);
+            }
+        }
+        self.scratch.out_of_range
+    }
+
+    /// [`Task::band`] of a nest of at most `N` loops: what it has of the first plane, in all planes.
+    fn band_of<const N: usize>(&mut self, nest: &ScheduledNest, band: Band) {
+        clip(self.plan, nest, band.of_first_plane(), &mut |nest, view: &View<N>| {
+            let mut view = *view;
+            view.n[0] = nest.loops[0].n;
+            self.by_lines(nest, &view);
+        });
     }
 
     /// Writes a range of bytes, counted through all units.
@@ -168,7 +189,7 @@ impl<'a, 'd> Task<'a, 'd> {
             let run = |step: i64| (most / step.unsigned_abs().max(1)).max(1);
             blocks.shorten(|l| run(l.step[1]).max(run(l.step[4])));
         }
-        let mut calls = Calls::new(plan, nest);
+        let mut calls = Calls::new(plan, nest, self.places);
         loop {
             if *calls.size() != blocks.size {
                 calls.prepare(&blocks.size, as_written);

@@ -89,7 +89,7 @@ mod tests {
         let find = |given: &str| find(&Machine::default(), Some(OsStr::new(given)), |_| None).unwrap_err();
         assert_eq!(
             find("zen9").to_string(),
-            "TILEWRIGHT_PROFILE: given `zen9`, needed a file, or one of zen4, zen5, sapphire-rapids, cascade-lake, conservative"
+            "TILEWRIGHT_PROFILE: given `zen9`, needed a file, or one of zen3, zen4, zen5, sapphire-rapids, cascade-lake, conservative"
         );
     }
 

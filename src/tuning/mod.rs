@@ -191,6 +191,10 @@ constants! {
     direct_fetched: usize, 0, 1 << 20;
     /// How many runs ahead the source is fetched where runs that go at once lie apart; a number, 0 fetches nothing.
     runs_fetched: usize, 0, 64;
+    /// Runs of the source that are shorter than this are copied in blocks of `direct_source` bytes with runs of `direct_segment` in the
+    /// destination, where such a block is one run of the source: while one is copied the next one is fetched, in the order in which
+    /// it lies. 0 for none.
+    blocks_fetched: usize, 0, 4096;
     /// How many tiles ahead of the one being packed the source is fetched; a number, 0 fetches nothing.
     tiles_fetched: usize, 0, 64;
     /// Elements from which on a row of tiles is worth a kernel call of its own: where small tiles (blocks of an MX format) make

@@ -261,8 +261,7 @@ impl Kernels {
         if from == to {
             return self.copy_loops(from.size(), src, src_at, dst, dst_at, w, outer, hints);
         }
-        let conversion =
-            Conversion::new(from, to, src, src_at, dst, dst_at, w, outer, hints.prefetch_distance);
+        let conversion = Conversion::new(from, to, src, src_at, dst, dst_at, w, outer, hints);
         if let Some(conversion) = conversion {
             self.table.convert(conversion);
         }

@@ -3,6 +3,7 @@
 //! Kernel bodies above are functions from fixed arrays to fixed arrays. This folder brings the bytes to them, and all of
 //! the crate's loads and stores through raw pointers are here, each behind a check made once for each call.
 
+mod ahead;
 mod arrays;
 mod bounds;
 mod cache;
@@ -14,6 +15,7 @@ mod window;
 
 use std::mem::MaybeUninit;
 
+pub(crate) use ahead::Ahead;
 pub(crate) use arrays::{ArrayOffsets, Arrays};
 pub(crate) use bounds::{assert_readable, assert_writable, lies_inside};
 pub use cache::prefetch;

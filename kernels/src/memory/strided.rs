@@ -3,6 +3,7 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
+use super::ahead::Ahead;
 use super::bounds::{assert_readable, assert_writable};
 use super::cache::{CACHE_LINE, prefetch_l1, prefetch_rows_l2};
 use super::non_temporal::{STORE_BYTES, Stores};
@@ -150,9 +151,14 @@ impl<'a> WindowCopy<'a> {
 
     /// Copies elements of any multiple of [`STORE_BYTES`] by non-temporal stores. Four units of these bytes go together where
     /// they can, of one element, of elements of a row, or of two rows; then what lies `distance` bytes from them is prefetched,
-    /// if `FETCHES`.
+    /// if `FETCHES`, and lines of what is `ahead`.
     #[inline(always)]
-    fn each_non_temporal<const FETCHES: bool, const AVX: bool>(self, stores: Stores<AVX>, distance: isize) {
+    fn each_non_temporal<const FETCHES: bool, const AVX: bool>(
+        self,
+        stores: Stores<AVX>,
+        distance: isize,
+        mut ahead: Option<&mut Ahead<'_>>,
+    ) {
         assert!(self.elem.is_multiple_of(STORE_BYTES));
         let w = self.window;
         let unit = STORE_BYTES as isize;
@@ -177,6 +183,9 @@ impl<'a> WindowCopy<'a> {
                 let fours = if together == across { inner.n / along } else { 0 };
                 let (mut src, mut dst) = (src_row, dst_row);
                 for _ in 0..fours {
+                    if let Some(ahead) = &mut ahead {
+                        ahead.fetch();
+                    }
                     // SAFETY: M1: units of elements. `StridedCopy::each_non_temporal` has found all of them aligned.
                     unsafe {
                         stores.copy_four::<FETCHES>(
@@ -370,6 +379,9 @@ unsafe impl<const B: usize, T: Fn([[u8; REGISTER]; B]) -> [[u8; REGISTER]; B] + 
 pub struct Hints {
     /// Bytes from what is being read to what is fetched meanwhile; 0 for nothing.
     pub prefetch_distance: isize,
+    /// If it is not 0, what is fetched is a run of so many bytes, in the order in which it lies. The prefetch distance is where it begins,
+    /// from the first element.
+    pub run_fetched: usize,
     /// Of rows of the destination that are transposed with non-temporal stores, the bytes that are made together, one or two
     /// cache lines; if it is 0, no rows are.
     pub strip: usize,
@@ -500,7 +512,7 @@ impl<'a> StridedCopy<'a> {
 
     /// Calls `f` with the copy of each iteration, the last loop running fastest.
     #[inline(always)]
-    pub(crate) fn for_each(self, f: impl Fn(WindowCopy<'_>)) {
+    pub(crate) fn for_each(self, mut f: impl FnMut(WindowCopy<'_>)) {
         let StridedCopy { first, outer, .. } = self;
         // M2 keeps both offsets inside of their slices in any iteration.
         for_each_iteration(
@@ -556,14 +568,13 @@ impl<'a> StridedCopy<'a> {
             );
             return stores.end();
         }
+        let mut ahead = Ahead::hinted(self.hints, self.first.src, self.first.src_at);
         self.for_each(
             #[inline(always)]
-            |copy| {
-                if distance == 0 {
-                    copy.each_non_temporal::<false, AVX>(stores, 0);
-                } else {
-                    copy.each_non_temporal::<true, AVX>(stores, distance);
-                }
+            |copy| match (&mut ahead, distance) {
+                (None, 0) => copy.each_non_temporal::<false, AVX>(stores, 0, None),
+                (None, _) => copy.each_non_temporal::<true, AVX>(stores, distance, None),
+                (ahead, _) => copy.each_non_temporal::<false, AVX>(stores, 0, ahead.as_mut()),
             },
         );
         stores.end();

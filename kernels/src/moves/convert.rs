@@ -6,8 +6,8 @@ use super::strided::{self, Blocks, FACE, STICK, Scratch, Side};
 use super::transpose::{self, SQUARE};
 use crate::formats::Number;
 use crate::memory::{
-    CACHE_LINE, Destination, OuterLoop, Output, Window, as_uninit, assert_loop_count, assert_readable,
-    assert_writable, for_each_iteration, load_rows, prefetch_rows_l2, store_rows,
+    Ahead, CACHE_LINE, Destination, Hints, OuterLoop, Output, Window, as_uninit, assert_loop_count,
+    assert_readable, assert_writable, for_each_iteration, load_rows, prefetch_rows_l2, store_rows,
 };
 use crate::vectors::binary32::{self, Source};
 use crate::vectors::lanes::{Bf16, F16, F32, Sen169};
@@ -24,6 +24,8 @@ pub(crate) struct Conversion<'a> {
     window: Window,
     outer: &'a [OuterLoop],
     prefetch_distance: isize,
+    /// What is fetched in the order in which it lies, if something is; then nothing else is.
+    ahead: Option<Ahead<'a>>,
 }
 
 impl<'a> Conversion<'a> {
@@ -42,7 +44,7 @@ impl<'a> Conversion<'a> {
         dst_at: usize,
         window: &Window,
         outer: &'a [OuterLoop],
-        prefetch_distance: isize,
+        hints: Hints,
     ) -> Option<Conversion<'a>> {
         assert_loop_count(outer);
         if window.is_empty(outer) {
@@ -51,7 +53,20 @@ impl<'a> Conversion<'a> {
         assert_readable(src.len(), src_at, from.size(), window.src_loops(outer));
         assert_writable(dst.len(), dst_at, to.size(), window.dst_loops(outer));
         let dst = dst.output(makes_lines(from.size(), to.size(), window, outer));
-        Some(Conversion { from, to, src, src_at, dst, dst_at, window: *window, outer, prefetch_distance })
+        let ahead = Ahead::hinted(hints, src, src_at);
+        let prefetch_distance = if ahead.is_some() { 0 } else { hints.prefetch_distance };
+        Some(Conversion {
+            from,
+            to,
+            src,
+            src_at,
+            dst,
+            dst_at,
+            window: *window,
+            outer,
+            prefetch_distance,
+            ahead,
+        })
     }
 
     /// The same with rows and columns as they suit best, and how its elements lie.
@@ -247,7 +262,11 @@ impl<'a> Conversion<'a> {
         dst: usize,
     ) {
         let (src_row, dst_row) = (self.window.src_row, self.window.dst_row);
-        if self.prefetch_distance != 0 {
+        if let Some(ahead) = &mut self.ahead {
+            for _ in 0..(R * COLS * M).div_ceil(2 * CACHE_LINE) {
+                ahead.fetch();
+            }
+        } else if self.prefetch_distance != 0 {
             let at = src.wrapping_add_signed(self.prefetch_distance);
             for line in (0..COLS * M).step_by(CACHE_LINE) {
                 prefetch_rows_l2::<R>(self.src, at.wrapping_add(line), src_row);

@@ -48,8 +48,15 @@ pub(super) fn schedule(loops: &mut Vec<Loop>, conversion: Conversion<'_>) -> Sch
     let most = run.saturating_mul(tuning.direct_runs as i64);
     let pair = (tuning.direct_pair as i64).min(most).max(together).max(LINE as i64);
     let gathers = !between.is_empty() && run < LINE as i64;
-    let mut schedule = if gathers && tuning.gathered_pair == 0 {
-        as_written(loops, &segment, &between, tuning.direct_source as u64)
+    // Sticks are converted whole; rows of faces are not, which are converted several together.
+    let suits = matches!(op, Op::Copy(_)) || matches!(op, Op::Convert(..)) && run >= 2 * LINE as i64;
+    let in_blocks = suits && !between.is_empty() && run < tuning.blocks_fetched as i64;
+    let written = |loops: &[Loop]| as_written(loops, &segment, &between, tuning.direct_source as u64);
+    let in_order = in_blocks.then(|| written(loops)).filter(|schedule| is_run(loops, &schedule.blocks));
+    let mut schedule = if let Some(schedule) = in_order {
+        Schedule { in_order: true, ..schedule }
+    } else if gathers && tuning.gathered_pair == 0 {
+        written(loops)
     } else {
         let pair = if gathers { tuning.gathered_pair as i64 } else { pair };
         let line = split(loops, block_bytes, pair, tuning.direct_apart as i64);
@@ -79,11 +86,32 @@ fn as_written(loops: &[Loop], segment: &Segment, between: &[usize], source: u64)
         schedule.blocks[i] = loops[i].n.min((source / bytes).max(1));
         bytes *= schedule.blocks[i];
     }
-    let next = schedule.order.iter().rev().find(|&&i| loops[i].n > schedule.blocks[i]);
-    if let Some(&next) = next.filter(|&&i| stays_in_unit(&loops[i])) {
-        schedule.prefetch_distance = loops[next].step[1].saturating_mul(schedule.blocks[next] as i64);
-    }
+    schedule.prefetch_distance = next_block(loops, &schedule).unwrap_or(0);
     schedule
+}
+
+/// Whether a block is one run of the source, but for less than a line between its parts.
+fn is_run(loops: &[Loop], blocks: &[u64]) -> bool {
+    let mut steps: Vec<(i64, i64)> = loops
+        .iter()
+        .zip(blocks)
+        .filter(|(_, n)| **n > 1)
+        .map(|(l, &n)| (l.step[1].abs(), n as i64))
+        .collect();
+    steps.sort_unstable();
+    let mut bytes = 0_i64;
+    steps.into_iter().all(|(step, n)| {
+        let follows = step < bytes.saturating_add(LINE as i64);
+        bytes = step.saturating_mul(n);
+        follows
+    })
+}
+
+/// How far the next block is in the source, if it is in the same unit.
+fn next_block(loops: &[Loop], schedule: &Schedule) -> Option<i64> {
+    let next = schedule.order.iter().rev().find(|&&i| loops[i].n > schedule.blocks[i]);
+    let &next = next.filter(|&&i| stays_in_unit(&loops[i]))?;
+    Some(loops[next].step[1].saturating_mul(schedule.blocks[next] as i64))
 }
 
 /// The source's order, but for the loops from `line` on, which fill a line and its neighbour. Blocks have runs of

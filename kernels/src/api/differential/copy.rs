@@ -55,8 +55,10 @@ fn sweep_strips(tested: &'static Kernels, rule: &'static Kernels) {
                     let w = Window { rows, cols, src_row, src_col, dst_row: pitch, dst_col: e };
                     let (at, len) = extent(elem, (rows, pitch), (cols, e));
                     let run = |kernels: &'static Kernels| {
-                        let (src, hints) =
-                            (&src, Hints { prefetch_distance: 256, strip, strip_fetched: 256 });
+                        let (src, hints) = (
+                            &src,
+                            Hints { prefetch_distance: 256, strip, strip_fetched: 256, run_fetched: 0 },
+                        );
                         ways(kernels, len + 7, at + 3, move |dst| {
                             kernels.copy_loops(elem, src, src_at, dst, at + 3, &w, &[], hints);
                         })
@@ -87,7 +89,9 @@ pub(crate) fn sweep_non_temporal(tested: &'static Kernels, rule: &'static Kernel
             (16, 0, 64),
             (48, 16, 0),
         ];
-        for (at, gap, distance) in one_of(7, elem / 16, places) {
+        for ((at, gap, distance), run_fetched) in
+            one_of(7, elem / 16, places).zip([0, 1, 2000].into_iter().cycle())
+        {
             let pitch = elem + gap;
             let w = Window {
                 rows: 2,
@@ -107,7 +111,7 @@ pub(crate) fn sweep_non_temporal(tested: &'static Kernels, rule: &'static Kernel
                 let mut dst = vec![before; 36 * pitch + 128];
                 let aligned = dst.as_ptr().align_offset(64);
                 kernels.non_temporal(as_written(&mut dst), |dst| {
-                    let hints = Hints { prefetch_distance: distance, ..Hints::default() };
+                    let hints = Hints { prefetch_distance: distance, run_fetched, ..Hints::default() };
                     kernels.copy_loops(elem, &src, 0, dst, aligned + at, &w, &outer, hints);
                 });
                 dst[aligned..][..36 * pitch + 64].to_vec()
