@@ -113,9 +113,10 @@ impl Roof {
                 timed(0, &mut || copy.execute_on(executor, from, to))?;
             }
         }
+        let page = source.get(..PAGE).unwrap_or(&[1; PAGE]);
         for write in &self.writes {
             let to = &mut destination[self.copied..][..self.written];
-            timed(1, &mut || write.execute_on(executor, &[1; PAGE], to))?;
+            timed(1, &mut || write.execute_on(executor, page, to))?;
         }
         let rest = source.get(self.copied..).unwrap_or_default();
         if rest.len() >= PAGE && self.written == 0 {

@@ -1,7 +1,6 @@
 //! Fetching what is read next while something else is read.
 
 use super::cache::{CACHE_LINE, prefetch_l2};
-use super::strided::Hints;
 
 /// A run of a source that is fetched two lines at a time, in the order in which it lies. However it is read later, memory is read in
 /// one stream then: lines that lie apart come at a third of the speed or less.
@@ -13,12 +12,10 @@ pub(crate) struct Ahead<'s> {
 }
 
 impl<'s> Ahead<'s> {
-    /// The run that hints name, if they do, of elements the first of which is at byte `at`.
+    /// The run of so many bytes from byte `at` on; none if there are none.
     #[inline(always)]
-    pub(crate) fn hinted(hints: Hints, src: &'s [u8], at: usize) -> Option<Ahead<'s>> {
-        let Hints { prefetch_distance, run_fetched, .. } = hints;
-        let lines = run_fetched.div_ceil(CACHE_LINE);
-        (lines > 0).then(|| Ahead { src, at: at.wrapping_add_signed(prefetch_distance), lines })
+    pub(crate) fn new(src: &'s [u8], at: usize, bytes: usize) -> Option<Ahead<'s>> {
+        (bytes > 0).then(|| Ahead { src, at, lines: bytes.div_ceil(CACHE_LINE) })
     }
 
     /// Fetches two more lines, as far as there are some.

@@ -389,6 +389,14 @@ pub struct Hints {
     pub strip_fetched: usize,
 }
 
+impl Hints {
+    /// The run that is fetched, if one is, while elements are read the first of which is at byte `at`.
+    #[inline(always)]
+    pub(crate) fn ahead(self, src: &[u8], at: usize) -> Option<Ahead<'_>> {
+        Ahead::new(src, at.wrapping_add_signed(self.prefetch_distance), self.run_fetched)
+    }
+}
+
 /// A copy of a window in every iteration of up to [`MAX_OUTER_LOOPS`](super::MAX_OUTER_LOOPS) loops around it.
 ///
 /// Fact M2: [`WindowCopy`]'s M1 holds in every iteration. [`StridedCopy::new`] establishes it.
@@ -568,7 +576,7 @@ impl<'a> StridedCopy<'a> {
             );
             return stores.end();
         }
-        let mut ahead = Ahead::hinted(self.hints, self.first.src, self.first.src_at);
+        let mut ahead = self.hints.ahead(self.first.src, self.first.src_at);
         self.for_each(
             #[inline(always)]
             |copy| match (&mut ahead, distance) {

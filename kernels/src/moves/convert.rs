@@ -53,7 +53,7 @@ impl<'a> Conversion<'a> {
         assert_readable(src.len(), src_at, from.size(), window.src_loops(outer));
         assert_writable(dst.len(), dst_at, to.size(), window.dst_loops(outer));
         let dst = dst.output(makes_lines(from.size(), to.size(), window, outer));
-        let ahead = Ahead::hinted(hints, src, src_at);
+        let ahead = hints.ahead(src, src_at);
         let prefetch_distance = if ahead.is_some() { 0 } else { hints.prefetch_distance };
         Some(Conversion {
             from,
