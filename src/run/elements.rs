@@ -195,7 +195,7 @@ impl<'p, const N: usize> Calls<'p, N> {
             if let Places::Dealt { .. } = self.places {
                 to = self.places.turn(out, place(self.plan, at)) as i64;
             }
-            self.call(source, from as usize, scratch, at, out, to as usize, hints);
+            self.call(source, (from as usize, to as usize), scratch, at, out, hints);
             let more = self.outside[..self.left].iter().any(|&i| {
                 done[i] += 1;
                 let by = if done[i] < self.size[i] { 1 } else { 1 - done[i] as i64 };
@@ -224,11 +224,10 @@ impl<'p, const N: usize> Calls<'p, N> {
     fn call(
         &self,
         source: &[u8],
-        from: usize,
+        (from, to): (usize, usize),
         scratch: &mut Scratch,
         at: AddressPair,
         out: &mut Destination<'_>,
-        to: usize,
         hints: Hints,
     ) {
         let plan = self.plan;
