@@ -192,7 +192,7 @@ impl<'p, const N: usize> Calls<'p, N> {
                 hints.prefetch_distance = next.wrapping_sub(from) as isize;
                 fetched = Some(next.wrapping_add(hints.run_fetched as i64));
             }
-            if let Places::Dealt { .. } = self.places {
+            if let Places::InEach { .. } = self.places {
                 to = self.places.turn(out, place(self.plan, at)) as i64;
             }
             self.call(source, (from as usize, to as usize), scratch, at, out, hints);

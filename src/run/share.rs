@@ -39,16 +39,15 @@ impl Band {
 
     /// Where its bytes lie in its ranges.
     pub(super) fn places(self) -> Places {
-        Places::Dealt { buffer: self.plane as i64, first: self.begin as i64 }
+        Places::InEach { part: self.plane as i64, first: self.begin as i64 }
     }
 }
 
-/// How a destination is divided into bands. The source of such a destination has the planes side by side, a short run of each after one of
-/// the other: a range of a plane alone would be made of runs that lie apart, a band is made of a range of the source.
+/// How a destination is divided into bands. The source of such a destination has the planes side by side, a short run of one after a short
+/// run of another: a range of a plane alone would be made of runs that lie apart, a band is made of a range of the source.
 pub(super) struct Bands {
+    /// Bytes of a plane, and those that each band has of it.
     plane: usize,
-    planes: usize,
-    /// Bytes that each band has of a plane.
     bytes: usize,
 }
 
@@ -80,26 +79,18 @@ impl Bands {
         let wanted = (plan.destination_bytes() / tasks.max(1)).max(plan.tuning.task) / planes;
         let bytes = wanted.max(1).checked_next_multiple_of(unit)?;
         let parts = plane.div_ceil(bytes);
-        (covers && near && parts > 1 && parts.saturating_mul(planes) <= MAX_RANGES).then_some(Bands {
-            plane,
-            planes,
-            bytes,
-        })
+        (covers && near && parts > 1 && parts.saturating_mul(planes) <= MAX_RANGES)
+            .then_some(Bands { plane, bytes })
     }
 
     /// The shares of all bytes of the destination.
     pub(super) fn shares<'d>(&self, destination: &'d mut [MaybeUninit<u8>]) -> Vec<Share<'d>> {
-        let Bands { plane, planes, bytes } = *self;
-        let mut ranges: Vec<Vec<_>> =
-            (0..plane.div_ceil(bytes)).map(|_| Vec::with_capacity(planes)).collect();
-        for plane in destination.chunks_mut(plane) {
-            ranges.iter_mut().zip(plane.chunks_mut(bytes)).for_each(|(of, range)| of.push(range));
-        }
+        let Bands { plane, bytes, .. } = *self;
         let share = |(task, ranges)| {
             let begin = task * bytes;
             Share::Band(Band { begin, end: (begin + bytes).min(plane), plane }, ranges)
         };
-        ranges.into_iter().enumerate().map(share).collect()
+        in_each(destination, plane, bytes).into_iter().enumerate().map(share).collect()
     }
 }
 
@@ -130,7 +121,7 @@ impl Dealt {
     /// Where the bytes of these units lie in their ranges.
     pub(super) fn places(self) -> Places {
         let Dealt { first, capacity, pitch, .. } = self;
-        Places::Dealt { buffer: (capacity * pitch) as i64, first: (first * pitch) as i64 }
+        Places::InEach { part: (capacity * pitch) as i64, first: (first * pitch) as i64 }
     }
 }
 
@@ -160,17 +151,23 @@ impl Deal {
 
     /// The shares of all bytes of the destination.
     pub(super) fn shares<'d>(&self, bytes: &'d mut [MaybeUninit<u8>]) -> Vec<Share<'d>> {
-        let Deal { capacity, count, pitch, buffers } = *self;
-        let mut ranges: Vec<Vec<_>> = (0..self.tasks()).map(|_| Vec::with_capacity(buffers)).collect();
-        for buffer in bytes.chunks_mut(capacity * pitch) {
-            ranges.iter_mut().zip(buffer.chunks_mut(count * pitch)).for_each(|(of, range)| of.push(range));
-        }
+        let Deal { capacity, count, pitch, .. } = *self;
         let share = |(task, ranges)| {
             let first = task * count;
             Share::Dealt(Dealt { first, count: count.min(capacity - first), capacity, pitch }, ranges)
         };
-        ranges.into_iter().enumerate().map(share).collect()
+        in_each(bytes, capacity * pitch, count * pitch).into_iter().enumerate().map(share).collect()
     }
+}
+
+/// The ranges of `piece` bytes, or what is left, of each part of `part` bytes: the first of all parts, the second, and so on.
+fn in_each(bytes: &mut [MaybeUninit<u8>], part: usize, piece: usize) -> Vec<Vec<&mut [MaybeUninit<u8>]>> {
+    let parts = bytes.len().div_ceil(part);
+    let mut ranges: Vec<Vec<_>> = (0..part.div_ceil(piece)).map(|_| Vec::with_capacity(parts)).collect();
+    for part in bytes.chunks_mut(part) {
+        ranges.iter_mut().zip(part.chunks_mut(piece)).for_each(|(of, range)| of.push(range));
+    }
+    ranges
 }
 
 /// Where the bytes of a destination lie in what a task writes to.
@@ -178,21 +175,21 @@ impl Deal {
 pub(super) enum Places {
     /// In one range, which begins with this byte.
     From(i64),
-    /// In a range of each buffer of so many bytes, which begins with byte `first` of it.
-    Dealt {
-        /// Bytes of a buffer.
-        buffer: i64,
-        /// The byte of each buffer with which its range begins.
+    /// In a range of each part of the destination, a buffer or a plane.
+    InEach {
+        /// Bytes of a part.
+        part: i64,
+        /// The byte of each part with which its range begins.
         first: i64,
     },
 }
 
 impl Places {
-    /// Whether all iterations of a loop lie in one range, or in one unit.
+    /// Whether all iterations of a loop lie in one range.
     pub(super) fn has_in_a_range(self, l: &Loop) -> bool {
         match self {
             Places::From(_) => true,
-            Places::Dealt { buffer, .. } => l.step[3] != 0 || l.step[4].abs() < buffer,
+            Places::InEach { part, .. } => l.step[4].abs() < part,
         }
     }
 
@@ -200,9 +197,9 @@ impl Places {
     pub(super) fn turn(self, out: &mut Destination<'_>, place: i64) -> usize {
         match self {
             Places::From(begin) => (place - begin) as usize,
-            Places::Dealt { buffer, first } => {
-                out.turn_to((place / buffer) as usize);
-                (place % buffer - first) as usize
+            Places::InEach { part, first } => {
+                out.turn_to((place / part) as usize);
+                (place % part - first) as usize
             }
         }
     }

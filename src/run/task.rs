@@ -14,6 +14,17 @@ use crate::plan::{Op, OutOfRange, Plan};
 /// takes as long as to move a small tensor.
 const FEW_LOOPS: usize = 8;
 
+/// What of a nest is written.
+#[derive(Clone, Copy)]
+enum Part {
+    /// All of it.
+    All,
+    /// What it has of a range of bytes, counted through all units.
+    Range(i64, i64),
+    /// What it has of a band.
+    Band(Band),
+}
+
 /// A share of the destination that is written alone.
 pub(super) struct Task<'a, 'd> {
     pub(super) plan: &'a Plan,
@@ -65,7 +76,7 @@ impl<'a, 'd> Task<'a, 'd> {
         // What is written whole is written unit by unit as the source lies, not as the units do.
         let whole = chunk.len() == plan.destination_bytes();
         if whole {
-            plan.nests.iter().for_each(|nest| self.nest(nest, None));
+            plan.nests.iter().for_each(|nest| self.nest(nest, Part::All));
         }
         for stretch in chunk.stretches(&plan.dst.space) {
             if !whole {
@@ -98,46 +109,38 @@ impl<'a, 'd> Task<'a, 'd> {
 
     /// Writes all ranges of `out`, which are those of the band; the first value that its destination cannot hold.
     pub(super) fn band(mut self, band: Band) -> Option<OutOfRange> {
-        for nest in self.plan.nests.iter() {
-            if nest.loops.len() <= FEW_LOOPS {
-                self.band_of::<FEW_LOOPS>(nest, band);
-            } else {
-                self.band_of::<MAX_LOOPS>(nest, band);
-            }
-        }
+        self.plan.nests.iter().for_each(|nest| self.nest(nest, Part::Band(band)));
         self.scratch.out_of_range
-    }
-
-    /// [`Task::band`] of a nest of at most `N` loops: what it has of the first plane, in all planes.
-    fn band_of<const N: usize>(&mut self, nest: &ScheduledNest, band: Band) {
-        clip(self.plan, nest, band.of_first_plane(), &mut |nest, view: &View<N>| {
-            let mut view = *view;
-            view.n[0] = nest.loops[0].n;
-            self.by_lines(nest, &view);
-        });
     }
 
     /// Writes a range of bytes, counted through all units.
     fn units(&mut self, lo: i64, hi: i64) {
         let plan = self.plan;
-        plan.nests.iter().for_each(|nest| self.nest(nest, Some((lo, hi))));
+        plan.nests.iter().for_each(|nest| self.nest(nest, Part::Range(lo, hi)));
     }
 
-    /// Writes all of a nest, or what it has of a range of bytes, counted through all units.
-    fn nest(&mut self, nest: &ScheduledNest, range: Option<(i64, i64)>) {
+    /// Writes a part of a nest.
+    fn nest(&mut self, nest: &ScheduledNest, part: Part) {
         if nest.loops.len() <= FEW_LOOPS {
-            self.nest_of::<FEW_LOOPS>(nest, range);
+            self.nest_of::<FEW_LOOPS>(nest, part);
         } else {
-            self.nest_of::<MAX_LOOPS>(nest, range);
+            self.nest_of::<MAX_LOOPS>(nest, part);
         }
     }
 
     /// [`Task::nest`] of at most `N` loops.
-    fn nest_of<const N: usize>(&mut self, nest: &ScheduledNest, range: Option<(i64, i64)>) {
+    fn nest_of<const N: usize>(&mut self, nest: &ScheduledNest, part: Part) {
         let plan = self.plan;
-        match range {
-            None => self.by_lines(nest, &View::<N>::of(nest)),
-            Some(range) => clip(plan, nest, range, &mut |nest, view: &View<N>| self.by_lines(nest, view)),
+        match part {
+            Part::All => self.by_lines(nest, &View::<N>::of(nest)),
+            Part::Range(lo, hi) => {
+                clip(plan, nest, (lo, hi), &mut |nest, view: &View<N>| self.by_lines(nest, view));
+            }
+            Part::Band(band) => clip(plan, nest, band.of_first_plane(), &mut |nest, view: &View<N>| {
+                let mut of_all = *view;
+                of_all.n[0] = nest.loops[0].n;
+                self.by_lines(nest, &of_all);
+            }),
         }
     }
 

@@ -56,14 +56,14 @@ pub const ZEN4: Tuning = Tuning {
 /// AMD's Zen 3 servers: 32 KiB of L1 and 512 KiB of L2 for each core, 32 MiB of L3. One core reads 14 GB/s there in one stream, and 3 to 7
 /// where runs of 128 to 512 bytes lie apart.
 pub const ZEN3: Tuning = Tuning {
-    // Without it, untilizing and unstickifying have six tenths of the speed.
+    // Without it, untilizing and unstickifying have five to eight tenths of the speed.
     blocks_fetched: 256,
-    // As on Zen 5. With CONSERVATIVE's four numbers tilize f32 and sticks have eight tenths of the speed.
+    // As on Zen 5. With CONSERVATIVE's four numbers tilize f32 and sticks have seven to nine tenths of the speed.
     direct_pair: 512,
     direct_runs: 4,
     direct_apart: 4096,
     direct_fetched: 2048,
-    // Blocks of 2-byte elements have nine tenths of the speed of strips; of 1 byte both are alike.
+    // Blocks of 2-byte elements have seven to eight tenths of the speed of strips; of 1 byte both are alike.
     transposed_strip: [0, 128, 128, 128],
     ..CONSERVATIVE
 };
@@ -151,7 +151,7 @@ pub fn for_machine(machine: &Machine) -> (&'static str, Tuning) {
     match (machine.vendor.as_str(), machine.family, machine.model) {
         // Genoa, Raphael, Phoenix and Hawk Point, Bergamo.
         ("AuthenticAMD", 0x19, 0x10..=0x1F | 0x60..=0x6F | 0x70..=0x7F | 0xA0..=0xAF) => ("zen4", ZEN4),
-        // Milan and its like.
+        // Milan and Chagall.
         ("AuthenticAMD", 0x19, 0x00..=0x0F) => ("zen3", ZEN3),
         // All of Zen 5: Turin, Strix Point and Halo, Granite Ridge.
         ("AuthenticAMD", 0x1A, 0x00..=0x7F) => ("zen5", ZEN5),

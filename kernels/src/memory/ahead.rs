@@ -3,7 +3,7 @@
 use super::cache::{CACHE_LINE, prefetch_l2};
 
 /// A run of a source that is fetched two lines at a time, in the order in which it lies. However it is read later, memory is read in
-/// one stream then: lines that lie apart come at a third of the speed or less.
+/// one stream then: on Zen 3, lines that lie apart come at a third of the speed or less.
 pub(crate) struct Ahead<'s> {
     src: &'s [u8],
     at: usize,

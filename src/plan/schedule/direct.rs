@@ -50,7 +50,8 @@ pub(super) fn schedule(loops: &mut Vec<Loop>, conversion: Conversion<'_>) -> Sch
     let gathers = !between.is_empty() && run < LINE as i64;
     // Sticks are converted whole; rows of faces are not, which are converted several together.
     let suits = matches!(op, Op::Copy(_)) || matches!(op, Op::Convert(..)) && run >= 2 * LINE as i64;
-    let in_blocks = suits && !between.is_empty() && run < tuning.blocks_fetched as i64;
+    let read = loops.last().map_or(0, |run| run.n as i64 * run.step[1]);
+    let in_blocks = suits && !between.is_empty() && read < tuning.blocks_fetched as i64;
     let written = |loops: &[Loop]| as_written(loops, &segment, &between, tuning.direct_source as u64);
     let in_order = in_blocks.then(|| written(loops)).filter(|schedule| is_run(loops, &schedule.blocks));
     let mut schedule = if let Some(schedule) = in_order {
