@@ -137,6 +137,22 @@ fn elements_in_any_direction_are_where_the_oracle_says() {
     }
 }
 
+/// Of the last pair of elements the source may have no second one.
+#[test]
+fn every_second_element_may_be_the_last_of_the_source() {
+    for (elem, cols) in [1, 2, 4, 8].into_iter().flat_map(|e| [8, 9, 16, 33, 100].map(|c| (e, c))) {
+        let from = bytes((2 * cols - 1) * elem);
+        let expected: Vec<u8> = from.chunks(elem).step_by(2).flatten().copied().collect();
+        let e = elem as isize;
+        let w = Window { rows: 1, cols, src_row: 0, src_col: 2 * e, dst_row: 0, dst_col: e };
+        for kernels in tables() {
+            let mut to = uninit(&vec![0xEE; cols * elem]);
+            kernels.copy(elem, &from, 0, &mut to, 0, &w);
+            assert!(init(to) == expected, "{}: {cols} elements of {elem} bytes", kernels.isa().name());
+        }
+    }
+}
+
 /// Numbers at the ends of their types are refused, not wrapped, and take no time.
 #[test]
 fn hostile_windows_are_refused() {

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::ir::{LINE, Leaf, ScheduledNest, dst, src};
-use super::{Op, Plan};
+use super::ir::{Leaf, ScheduledNest, dst, src};
+use super::{Op, Plan, schedule};
 use crate::layout::axis::Addr;
 
 impl fmt::Display for Plan {
@@ -134,12 +134,7 @@ impl fmt::Display for Runs<'_> {
             }
         }
         let kernel = plan.isa().name();
-        let streams = plan.streams
-            && match &nest.leaf {
-                Leaf::Fill => false,
-                Leaf::Element => schedule.assembled || matches!(plan.op, Op::Copy(_)),
-                Leaf::Pack(_) => plan.dst.block_bytes >= LINE,
-            };
+        let streams = schedule::is_streamed(nest, plan.conversion());
         write!(f, ", {} stores, kernels {kernel}", if streams { "non-temporal" } else { "cached" })
     }
 }

@@ -169,8 +169,12 @@ impl Plan {
     /// Whether every element lies in the source at the very byte where the destination wants it, so that a buffer of
     /// the one layout is a buffer of the other as it is, but for padding: a grid that is only numbered differently.
     pub fn is_noop(&self) -> bool {
+        noop::is_noop(&self.nests, self.conversion())
+    }
+
+    fn conversion(&self) -> Conversion<'_> {
         let Plan { src, dst, op, streams, tuning, .. } = self;
-        noop::is_noop(&self.nests, Conversion { src, dst, op: *op, streams: *streams, tuning })
+        Conversion { src, dst, op: *op, streams: *streams, tuning }
     }
 }
 

@@ -6,7 +6,6 @@ use std::sync::OnceLock;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-use super::conversion::Conversion;
 use super::ir::{Gather, InPlace, Leaf, Loop, Schedule, ScheduledNest};
 use super::{Plan, Store, lower, schedule, verify};
 use crate::families::{Choices, Draw, FAMILIES, dense, memref, skewed};
@@ -214,7 +213,7 @@ impl Subject<'_> {
         let source = bytes(plan.source_bytes());
         let expect = interpret(plan, &source).unwrap().bytes;
         Subject {
-            nests: schedule::schedule(lowered, conversion(plan)),
+            nests: schedule::schedule(lowered, plan.conversion()),
             plan,
             layouts: [from, to],
             source,
@@ -228,7 +227,7 @@ impl Subject<'_> {
         let mut nests = self.nests.clone();
         change(c, &mut nests, [src.block_bytes as i64, dst.block_bytes as i64]);
         let same = nests == self.nests;
-        match verify::verify(nests, conversion(self.plan), self.layouts[0], self.layouts[1]) {
+        match verify::verify(nests, self.plan.conversion(), self.layouts[0], self.layouts[1]) {
             Ok(nests) => {
                 if !same {
                     run_all(
@@ -245,11 +244,6 @@ impl Subject<'_> {
             }
         }
     }
-}
-
-fn conversion(plan: &Plan) -> Conversion<'_> {
-    let Plan { src, dst, op, streams, tuning, .. } = plan;
-    Conversion { src, dst, op: *op, streams: *streams, tuning }
 }
 
 /// `n` random plans; `TILEWRIGHT_CASES` multiplies them.

@@ -82,6 +82,19 @@ pub(super) fn schedule(nests: Vec<Nest>, conversion: Conversion<'_>) -> Vec<Sche
     nests.into_iter().map(scheduled).collect()
 }
 
+/// Whether what a scheduled nest makes is stored past the caches: blocks that are assembled, copies, packed tiles, and elements of which
+/// kernels make whole lines.
+pub(super) fn is_streamed(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
+    let Conversion { src, dst, op, streams, .. } = conversion;
+    let lines = || direct::applies(&nest.loops, src, op) || lines::applies(&nest.loops, conversion);
+    streams
+        && match &nest.leaf {
+            Leaf::Fill => false,
+            Leaf::Element => nest.schedule.assembled || matches!(op, Op::Copy(_)) || lines(),
+            Leaf::Pack(_) => dst.block_bytes >= LINE,
+        }
+}
+
 /// A fill is runs of bytes: the innermost loop is the run, the next one the rows of a call.
 fn fill(loops: &[Loop], block_bytes: usize) -> Schedule {
     let mut schedule = Schedule::new(loops);
@@ -290,6 +303,20 @@ mod tests {
     }
 
     const PAGES: &str = "ttnn(dtype=bfloat16, layout=ROW_MAJOR, memory=INTERLEAVED, banks=12, alignment=64)";
+
+    #[test]
+    fn a_plan_says_of_each_nest_whether_it_is_streamed() {
+        let (rows, tiles) = ("memref<1024x512xf32>", "ttnn(dtype=bfloat16, layout=TILE)");
+        let across = "memref<1024x512xf32, strided<[1, 1024]>>";
+        for (from, to) in [(rows, tiles), (rows, across), (tiles, rows)] {
+            for (store, streams) in [(Store::Streamed, true), (Store::Cached, false)] {
+                let plan = plan(&[1024, 512], DType::F32, from, to, store);
+                let streams = streams && plan.kernels.has_non_temporal_stores();
+                let stores = if streams { "non-temporal stores" } else { "cached stores" };
+                assert!(plan.to_string().lines().all(|line| line.contains(stores)), "{plan}");
+            }
+        }
+    }
 
     /// Whether the plan of a 64x128 matrix of bf16 is streamed with a tuning, and whether there are such stores here.
     fn streams(from: &str, to: &str, tuning: &Tuning) -> (bool, bool) {

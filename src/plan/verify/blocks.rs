@@ -173,11 +173,6 @@ mod tests {
         (Plan::compile(&from, &to, &Options::default()).unwrap(), to)
     }
 
-    fn conversion(plan: &Plan) -> Conversion<'_> {
-        let Plan { src, dst, op, streams, tuning, .. } = plan;
-        Conversion { src, dst, op: *op, streams: *streams, tuning }
-    }
-
     #[test]
     fn parts_end_where_their_tile_does() {
         let fits = |parts: &[Gather]| apart(parts, TileShape::DEFAULT).is_ok();
@@ -233,7 +228,7 @@ mod tests {
     fn a_tile_is_read_in_place_as_its_part_says() {
         let (plan, _) = plan(ROWS, TILES);
         let reads = |[rows, cols]: [usize; 2], [src_row, src_col]: [isize; 2], parts: &[Gather]| {
-            reads_as(InPlace { rows, cols, src_row, src_col, faces: None }, parts, tile(), conversion(&plan))
+            reads_as(InPlace { rows, cols, src_row, src_col, faces: None }, parts, tile(), plan.conversion())
         };
         let whole = [part(0, &[(2, 16, 100), (16, 1, 4)])];
         assert!(reads([2, 16], [100, 4], &whole));
@@ -263,7 +258,7 @@ mod tests {
         let reads = |shape: TileShape, src_row, faces: [isize; 2], loops: &[(u64, i64, i64)]| {
             let (rows, cols) = (shape.rows(), shape.cols());
             let tile = InPlace { rows, cols, src_row, src_col: 4, faces: Some(faces) };
-            reads_as(tile, &[part(0, loops)], shape, conversion(&plan))
+            reads_as(tile, &[part(0, loops)], shape, plan.conversion())
         };
         let whole = [(2, 512, 2048), (16, 32, 64), (2, 16, 1024), (16, 1, 4)];
         let shape = TileShape::DEFAULT;
@@ -278,7 +273,7 @@ mod tests {
         assert!(reads(TileShape::new(2, 32).unwrap(), 64, [7, 128], &low));
         let part_of_it = InPlace { rows: 1, cols: 32, src_row: 64, src_col: 4, faces: Some([0, 128]) };
         let one_row = [part(0, &[(2, 16, 128), (16, 1, 4)])];
-        assert!(!reads_as(part_of_it, &one_row, TileShape::new(2, 32).unwrap(), conversion(&plan)));
+        assert!(!reads_as(part_of_it, &one_row, TileShape::new(2, 32).unwrap(), plan.conversion()));
     }
 
     #[test]
@@ -286,7 +281,7 @@ mod tests {
         let (plan, _) = plan(TILES, "ttnn(dtype=bfloat4_b, layout=TILE, tile=(1, 16))");
         let tile = InPlace { rows: 1, cols: 16, src_row: 0, src_col: 4, faces: None };
         let shape = TileShape::new(1, 16).unwrap();
-        assert!(!reads_as(tile, &[part(0, &[(16, 1, 4)])], shape, conversion(&plan)));
+        assert!(!reads_as(tile, &[part(0, &[(16, 1, 4)])], shape, plan.conversion()));
     }
 
     #[test]
@@ -298,7 +293,7 @@ mod tests {
         let pack = || Leaf::Pack(vec![part(0, &[(2, 16, 64), (16, 1, 4)])]);
         let (tiles, rows) = (plan(ROWS, TILES), plan(ROWS, "memref<2x16xf32, strided<[1, 2]>>"));
         let kept = |(plan, layout): &(Plan, Layout), nest: &ScheduledNest| {
-            keep(nest, conversion(plan), layout).is_ok()
+            keep(nest, plan.conversion(), layout).is_ok()
         };
         assert!(kept(&tiles, &nest(0, Leaf::Fill, None)) && !kept(&tiles, &nest(0, Leaf::Element, None)));
         assert!(kept(&rows, &nest(0, Leaf::Fill, None)) && kept(&rows, &nest(0, Leaf::Element, None)));

@@ -100,8 +100,7 @@ mod tests {
             |text: &str| text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap();
         let (from, to) = (lay("memref<2x3xf32>"), lay("memref<2x3xf32, strided<[1, 2]>>"));
         let plan = Plan::compile(&from, &to, &Options::default()).unwrap();
-        let Plan { src, dst, op, streams, tuning, .. } = &plan;
-        let conversion = Conversion { src, dst, op: *op, streams: *streams, tuning };
+        let conversion = plan.conversion();
         let nests = schedule::schedule(lower::lower(&from, &to, to.padding().unwrap()).unwrap(), conversion);
         assert_eq!(verify(nests.clone(), conversion, &from, &to).unwrap().sampled(), 0);
         let of = |loops: usize| {

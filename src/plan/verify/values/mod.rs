@@ -218,7 +218,6 @@ impl<'a> Proof<'a> {
 mod tests {
     use super::*;
     use crate::family::Tensor;
-    use crate::plan::conversion::Conversion;
     use crate::plan::ir::{Loop, Nest, Schedule};
     use crate::plan::{lower, schedule};
     use crate::{DType, Descriptor, Options, Placement, Plan};
@@ -344,9 +343,8 @@ mod tests {
     fn the_work_over_a_plan_is_bounded() {
         let (from, to) = ragged();
         let plan = Plan::compile(&from, &to, &Options::default()).unwrap();
-        let Plan { src, dst, op, streams, tuning, .. } = &plan;
-        let conversion = Conversion { src, dst, op: *op, streams: *streams, tuning };
-        let nests = schedule::schedule(lower::lower(&from, &to, to.padding().unwrap()).unwrap(), conversion);
+        let lowered = lower::lower(&from, &to, to.padding().unwrap()).unwrap();
+        let nests = schedule::schedule(lowered, plan.conversion());
         let within = |parts| belong_within(Limits { boxes: MAX_BOXES, parts }, &nests, &from, &to);
         let needed = (0..10_000).find(|&limit| within(limit).is_ok()).unwrap();
         assert!(needed > nests.len(), "{needed} parts of {} nests", nests.len());
