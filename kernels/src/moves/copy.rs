@@ -36,13 +36,13 @@ pub(crate) fn body(copy: StridedCopy<'_>) {
 /// otherwise gives them back.
 #[inline(always)]
 fn reversed(copy: StridedCopy<'_>) -> Option<StridedCopy<'_>> {
-    let (elem, w) = (copy.elem() as isize, copy.window());
-    let backward = |w: &Window| w.src_col == -elem && w.dst_col == elem && w.cols * copy.elem() >= CACHE_LINE;
-    let copy = match (backward(&w), backward(&w.swapped())) {
-        (true, _) => copy,
-        (false, true) => copy.swapped(),
-        (false, false) => return Some(copy),
-    };
+    let elem = copy.elem() as isize;
+    let backward =
+        |w: Window| w.src_col == -elem && w.dst_col == elem && w.cols * elem as usize >= CACHE_LINE;
+    let (copy, suits) = oriented(copy, backward);
+    if !suits {
+        return Some(copy);
+    }
     match elem {
         1 => backward_rows::<1, CACHE_LINE>(copy),
         2 => backward_rows::<2, { CACHE_LINE / 2 }>(copy),
@@ -57,40 +57,34 @@ fn reversed(copy: StridedCopy<'_>) -> Option<StridedCopy<'_>> {
 /// registers. The last ones repeat elements of those before.
 #[inline(always)]
 fn backward_rows<const N: usize, const K: usize>(copy: StridedCopy<'_>) {
-    copy.for_each(
+    each_row(
+        copy,
         #[inline(always)]
-        |copy| {
-            let w = copy.window();
-            let (src, mut src_at, dst, mut dst_at) = copy.into_slices();
-            for _ in 0..w.rows {
-                for c in (0..w.cols).step_by(K) {
-                    let c = c.min(w.cols - K);
-                    // The last of them is the lowest in the source.
-                    let [elements] = load_rows::<N, K, 1>(src, src_at - (c + K - 1) * N, 0);
-                    let mut reversed = elements;
-                    for (i, element) in reversed.iter_mut().enumerate() {
-                        *element = elements[K - 1 - i];
-                    }
-                    store_rows(&[reversed], dst, dst_at + c * N, 0);
+        |src, src_at, dst, dst_at, cols| {
+            for c in (0..cols).step_by(K) {
+                let c = c.min(cols - K);
+                // The last of them is the lowest in the source.
+                let [elements] = load_rows::<N, K, 1>(src, src_at - (c + K - 1) * N, 0);
+                let mut reversed = elements;
+                for (i, element) in reversed.iter_mut().enumerate() {
+                    *element = elements[K - 1 - i];
                 }
-                (src_at, dst_at) =
-                    (src_at.wrapping_add_signed(w.src_row), dst_at.wrapping_add_signed(w.dst_row));
+                store_rows(&[reversed], dst, dst_at + c * N, 0);
             }
         },
     );
 }
 
-/// Does the copies if the elements of their rows, of 1, 2, 4 or 8 bytes, are every second one of a run of the source, eight or more;
-/// otherwise gives them back.
+/// Does the copies if the elements of their rows, of 1, 2, 4 or 8 bytes, are every second one of a run of the source, and so many
+/// that they fill a vector (eight or more); otherwise gives them back.
 #[inline(always)]
 fn every_second(copy: StridedCopy<'_>) -> Option<StridedCopy<'_>> {
-    let (elem, w) = (copy.elem() as isize, copy.window());
-    let second = |w: &Window| w.src_col == 2 * elem && w.dst_col == elem && w.cols >= 8;
-    let copy = match (second(&w), second(&w.swapped())) {
-        (true, _) => copy,
-        (false, true) => copy.swapped(),
-        (false, false) => return Some(copy),
-    };
+    let elem = copy.elem() as isize;
+    let second = |w: Window| w.src_col == 2 * elem && w.dst_col == elem && w.cols >= 8;
+    let (copy, suits) = oriented(copy, second);
+    if !suits {
+        return Some(copy);
+    }
     match elem {
         1 => seconds::<1>(copy),
         2 => seconds::<2>(copy),
@@ -104,19 +98,41 @@ fn every_second(copy: StridedCopy<'_>) -> Option<StridedCopy<'_>> {
 /// Copies rows of which each element is the first of a pair in the source: the compiler vectorises a step that it knows.
 #[inline(always)]
 fn seconds<const N: usize>(copy: StridedCopy<'_>) {
+    each_row(
+        copy,
+        #[inline(always)]
+        |src, src_at, dst, dst_at, cols| {
+            // Of the last pair only the first one is known to lie in the slice.
+            let (pairs, last) = src[src_at..][..(2 * cols - 1) * N].as_chunks::<N>().0.as_chunks::<2>();
+            let to = dst[dst_at..][..cols * N].as_chunks_mut::<N>().0;
+            for (to, [from, _]) in to.iter_mut().zip(pairs) {
+                *to = from.map(MaybeUninit::new);
+            }
+            to[cols - 1] = last[0].map(MaybeUninit::new);
+        },
+    );
+}
+
+/// The copy with rows and columns exchanged if only that suits, and whether it suits at all.
+#[inline(always)]
+fn oriented(copy: StridedCopy<'_>, suits: impl Fn(Window) -> bool) -> (StridedCopy<'_>, bool) {
+    let w = copy.window();
+    match (suits(w), suits(w.swapped())) {
+        (false, true) => (copy.swapped(), true),
+        (as_it_is, _) => (copy, as_it_is),
+    }
+}
+
+/// Calls `row` with source and destination, each followed by the byte where a row begins in it, and the elements of the row.
+#[inline(always)]
+fn each_row(copy: StridedCopy<'_>, row: impl Fn(&[u8], usize, &mut [MaybeUninit<u8>], usize, usize)) {
     copy.for_each(
         #[inline(always)]
         |copy| {
             let w = copy.window();
             let (src, mut src_at, dst, mut dst_at) = copy.into_slices();
             for _ in 0..w.rows {
-                // Of the last pair only the first one is known to lie in the slice.
-                let (pairs, last) = src[src_at..][..(2 * w.cols - 1) * N].as_chunks::<N>().0.as_chunks::<2>();
-                let to = dst[dst_at..][..w.cols * N].as_chunks_mut::<N>().0;
-                for (to, [from, _]) in to.iter_mut().zip(pairs) {
-                    *to = from.map(MaybeUninit::new);
-                }
-                to[w.cols - 1] = last[0].map(MaybeUninit::new);
+                row(src, src_at, dst, dst_at, w.cols);
                 (src_at, dst_at) =
                     (src_at.wrapping_add_signed(w.src_row), dst_at.wrapping_add_signed(w.dst_row));
             }

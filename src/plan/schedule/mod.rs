@@ -308,7 +308,8 @@ mod tests {
     fn a_plan_says_of_each_nest_whether_it_is_streamed() {
         let (rows, tiles) = ("memref<1024x512xf32>", "ttnn(dtype=bfloat16, layout=TILE)");
         let across = "memref<1024x512xf32, strided<[1, 1024]>>";
-        for (from, to) in [(rows, tiles), (rows, across), (tiles, rows)] {
+        let packed = "ttnn(dtype=bfloat8_b, layout=TILE)";
+        for (from, to) in [(rows, tiles), (rows, across), (tiles, rows), (rows, packed), (packed, rows)] {
             for (store, streams) in [(Store::Streamed, true), (Store::Cached, false)] {
                 let plan = plan(&[1024, 512], DType::F32, from, to, store);
                 let streams = streams && plan.kernels.has_non_temporal_stores();
