@@ -93,6 +93,9 @@ struct Case {
 const PLAIN: &str = "memref<RxCxE>";
 const TRANSPOSED: &str = "memref<RxCxE, strided<[1, R]>>";
 
+/// The same with rows that begin anywhere in a line.
+const RAGGED: [&str; 2] = ["memref<RxCxE, strided<[Q, 1]>>", "memref<RxCxE, strided<[1, P]>>"];
+
 /// A constant, which of its numbers, and another one for it.
 type Change = (&'static str, usize, usize);
 
@@ -142,7 +145,12 @@ fn questions() -> Vec<Question> {
         all.push(Question {
             about: format!("strips of transposes of {size}-byte elements"),
             cases: vec![case(dtype, PLAIN, TRANSPOSED)],
-            candidates: [0, 128].map(|strip| vec![("transposed_strip", place, strip)]).into(),
+            candidates: [0, 128, 512].map(|strip| vec![("transposed_strip", place, strip)]).into(),
+        });
+        all.push(Question {
+            about: format!("strips of ragged transposes of {size}-byte elements"),
+            cases: vec![case(dtype, RAGGED[0], RAGGED[1])],
+            candidates: [0, 128, 512].map(|strip| vec![("ragged_strip", place, strip)]).into(),
         });
     }
     let stripped =
@@ -165,7 +173,7 @@ fn questions() -> Vec<Question> {
         });
         all.push(Question {
             about: format!("ragged transposes of {size}-byte elements"),
-            cases: vec![case(dtype, "memref<RxCxE, strided<[Q, 1]>>", "memref<RxCxE, strided<[1, P]>>")],
+            cases: vec![case(dtype, RAGGED[0], RAGGED[1])],
             candidates: [256, 512, 1024].map(|segment| vec![("ragged_segment", place, segment)]).into(),
         });
     }

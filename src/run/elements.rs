@@ -9,8 +9,9 @@ use super::compact::{Compact, Compaction};
 use super::destination::writable;
 use super::share::Places;
 use super::slots::{self, SlotLoop};
-use crate::plan::ir::{AddressPair, ScheduledNest, WholeCall};
+use crate::plan::ir::{AddressPair, ScheduledNest, WholeCall, is_ragged};
 use crate::plan::{Op, OutOfRange, Plan};
+use crate::tuning::Tuning;
 
 /// The kernel calls for blocks of one size, of a nest of at most `N` loops: which of them a call takes, and which are walked
 /// around it.
@@ -113,12 +114,16 @@ impl<'p, const N: usize> Calls<'p, N> {
             0 if next != run && !schedule.assembled => next.saturating_mul(plan.tuning.runs_fetched as i64),
             distance => distance,
         };
-        let strip = if let Op::Copy(size) = plan.op { plan.tuning.strip(size) } else { None };
+        let strip = match plan.op {
+            Op::Copy(size) => plan.tuning.strip(size, is_ragged(&nest.loops)),
+            _ => None,
+        };
         self.hints = Hints {
             prefetch_distance: distance as isize,
             run_fetched: if schedule.in_order { self.run_fetched() } else { 0 },
             strip: strip.unwrap_or(0),
             strip_fetched: plan.tuning.transposed_fetched,
+            panel: if strip.is_some_and(Tuning::needs_panels) { plan.tuning.transposed_panel } else { 0 },
         };
     }
 

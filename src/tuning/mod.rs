@@ -144,8 +144,13 @@ constants! {
     /// Lines of the source of which such a block takes all elements, for elements of 1, 2, 4 and 8 bytes; a number.
     transposed_lines: [usize; 4], 1, 256;
     /// Where rows of the destination run across the source, and a kernel makes whole lines by itself: how much of each row is made
-    /// together, for elements of 1, 2, 4 and 8 bytes; 0 for blocks that are assembled.
-    transposed_strip: [usize; 4], 0, 128;
+    /// together, for elements of 1, 2, 4 and 8 bytes; 0 for blocks that are assembled. More than two lines, of elements of 2 and 4
+    /// bytes, are made of a panel of the source, which is brought together in L2 first.
+    transposed_strip: [usize; 4], 0, 1024;
+    /// The same where rows of the destination begin anywhere in a line.
+    ragged_strip: [usize; 4], 0, 1024;
+    /// How much of the source such a panel has: what stays in L2.
+    transposed_panel: usize, 4096, 1 << 20;
     /// The most such rows of one call; they lie far apart, and more at a time are slower; a number.
     transposed_rows: usize, 16, 1 << 20;
     /// How much of each row of the source is fetched together there, while as much is transposed; 0 fetches nothing.
@@ -203,10 +208,15 @@ constants! {
 }
 
 impl Tuning {
-    /// `transposed_strip` of elements of so many bytes, if it has any for them.
-    pub(crate) fn strip(&self, size: usize) -> Option<usize> {
+    /// `transposed_strip` of elements of so many bytes, or `ragged_strip`, if there are any for them.
+    pub(crate) fn strip(&self, size: usize, ragged: bool) -> Option<usize> {
         let i = [1, 2, 4, 8].iter().position(|&other| other == size)?;
-        Some(self.transposed_strip[i])
+        Some(if ragged { self.ragged_strip } else { self.transposed_strip }[i])
+    }
+
+    /// Whether strips of so many bytes are made of panels: those of more than two lines.
+    pub(crate) fn needs_panels(strip: usize) -> bool {
+        strip > 128
     }
 
     /// Whether every number is inside of its limits.

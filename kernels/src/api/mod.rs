@@ -72,7 +72,7 @@ impl Kernels {
     ) {
         let (stores, pending, dst) = dst.parts();
         if let Some(copy) = StridedCopy::new(elem, src, src_at, dst, dst_at, w, outer) {
-            let copy = copy.merged().hinted(hints);
+            let copy = copy.merged().hinted(hints).with_pairs(self.has_pairs());
             match stores {
                 Some(stores) if copy::is_streamed(&copy) => {
                     *pending = true;
@@ -81,6 +81,12 @@ impl Kernels {
                 _ => self.table.copy(copy),
             }
         }
+    }
+
+    /// Whether the level has vectors of 256 bits.
+    #[inline]
+    fn has_pairs(&self) -> bool {
+        cfg!(target_arch = "x86_64") && self.isa() >= Isa::V3
     }
 
     /// Copies `src` to `dst` from byte `dst_at`, with the stores that the destination has: non-temporal ones for whole cache

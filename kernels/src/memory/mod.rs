@@ -8,7 +8,9 @@ mod arrays;
 mod bounds;
 mod cache;
 mod non_temporal;
+mod panels;
 mod rows;
+mod squares;
 mod strided;
 mod strips;
 mod window;
@@ -23,8 +25,11 @@ pub(crate) use cache::{CACHE_LINE, prefetch_l2, prefetch_rows_l2};
 pub use non_temporal::Destination;
 pub(crate) use non_temporal::{FenceOnDrop, NonTemporal, Output, Stores};
 pub(crate) use rows::{load_rows, store_rows};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use squares::Pair;
+pub(crate) use squares::{REGISTER, Transpose};
 pub use strided::Hints;
-pub(crate) use strided::{REGISTER, StridedCopy};
+pub(crate) use strided::StridedCopy;
 pub use window::{MAX_OUTER_LOOPS, OuterLoop, Window};
 pub(crate) use window::{assert_loop_count, for_each_iteration};
 

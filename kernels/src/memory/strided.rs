@@ -7,6 +7,8 @@ use super::ahead::Ahead;
 use super::bounds::{assert_readable, assert_writable};
 use super::cache::{CACHE_LINE, prefetch_l1, prefetch_rows_l2};
 use super::non_temporal::{STORE_BYTES, Stores};
+use super::panels::{self, Panels};
+use super::squares::{REGISTER, SIDE, Transpose, block, square, square_together, squares};
 use super::strips::{self, Rows, Source, Strips, Together};
 use super::window::{OuterLoop, Window, assert_loop_count, for_each_iteration};
 
@@ -238,16 +240,12 @@ impl<'a> WindowCopy<'a> {
     }
 
     /// Copies blocks of `B` x `B` elements through `transpose`: it gets the columns of a block, each contiguous in
-    /// the source, and returns its rows, each contiguous in the destination; both are `REGISTER` bytes long.
+    /// the source, and returns its rows, each contiguous in the destination; both are [`REGISTER`] bytes long.
     ///
     /// Needs `src_row` and `dst_col` equal to the element size, which is `REGISTER / B`, and at least `B` rows and
     /// columns. A last block that would leave the window moves back inside and repeats elements of the one before.
     #[inline(always)]
-    fn blocks<const B: usize>(
-        self,
-        distance: isize,
-        transpose: impl Fn([[u8; REGISTER]; B]) -> [[u8; REGISTER]; B] + Copy,
-    ) {
+    fn blocks<const B: usize>(self, distance: isize, transpose: impl Transpose<B>) {
         let w = self.window;
         assert!(self.elem * B == REGISTER && w.rows >= B && w.cols >= B);
         assert!(w.src_row == self.elem as isize && w.dst_col == self.elem as isize);
@@ -271,7 +269,7 @@ impl<'a> WindowCopy<'a> {
                 // SAFETY: M1: `SIDE` whole blocks along rows and columns, from the first row and column on.
                 unsafe {
                     let to = self.dst_at as isize + first_row * w.dst_row + first_col * w.dst_col;
-                    square(src.offset(src_at), w.src_col, dst.offset(to), w.dst_row, transpose, |_| {});
+                    square_together(src.offset(src_at), w.src_col, dst.offset(to), w.dst_row, transpose);
                 }
                 continue;
             }
@@ -301,15 +299,19 @@ impl<'a> WindowCopy<'a> {
         self,
         stores: Stores<AVX>,
         hints: Hints,
-        transpose: impl Fn([[u8; REGISTER]; B]) -> [[u8; REGISTER]; B] + Copy,
+        transpose: impl Transpose<B>,
     ) {
         let WindowCopy { elem, src, src_at, dst, dst_at, window } = self;
         let to_line = src.as_ptr().addr().wrapping_add(src_at).wrapping_neg() % CACHE_LINE;
         let together = Together { first: to_line / elem, each: CACHE_LINE / elem, least: B };
-        let strips = Strips { bytes: hints.strip, together, fetched: hints.strip_fetched / elem };
         let rows = Rows { dst, at: dst_at, step: window.dst_row, rows: window.rows, cols: window.cols, elem };
         assert_eq!(elem * B, REGISTER);
         let source = Transposed::<B, _> { src, src_at, window, transpose };
+        // Of other elements, and without vectors of 256 bits, they are not worth the time it takes to compile them.
+        if const { AVX && matches!(REGISTER / B, 2 | 4) } && hints.panel > 0 {
+            return panels::write(stores, rows, Panels { run: hints.strip, panel: hints.panel }, &source);
+        }
+        let strips = Strips { bytes: hints.strip, together, fetched: hints.strip_fetched / elem };
         strips::write(stores, rows, strips, &source);
     }
 }
@@ -333,9 +335,7 @@ impl<const B: usize, T> Transposed<'_, B, T> {
 }
 
 // SAFETY: `square` calls back for each of `SIDE` blocks, of which one in `SIDE / DRAINS` calls `drain`.
-unsafe impl<const B: usize, T: Fn([[u8; REGISTER]; B]) -> [[u8; REGISTER]; B] + Copy> Source
-    for Transposed<'_, B, T>
-{
+unsafe impl<const B: usize, T: Transpose<B>> Source for Transposed<'_, B, T> {
     const ELEM: usize = REGISTER / B;
 
     #[inline(always)]
@@ -374,6 +374,35 @@ unsafe impl<const B: usize, T: Fn([[u8; REGISTER]; B]) -> [[u8; REGISTER]; B] + 
     }
 }
 
+impl<const B: usize, T: Transpose<B>> panels::Source for Transposed<'_, B, T> {
+    const LEAST: usize = B;
+
+    #[inline(always)]
+    fn bytes(&self, row: usize, col: usize, rows: usize) -> &[u8] {
+        &self.src[self.at(row, col)..][..rows * REGISTER / B]
+    }
+
+    #[inline(always)]
+    fn transpose(
+        &self,
+        (panel, pitch, at): (&[u8], usize, usize),
+        [rows, cols]: [usize; 2],
+        (room, room_pitch): (&mut [MaybeUninit<u8>], usize),
+    ) {
+        let elem = REGISTER / B;
+        let (src_col, dst_row) = (pitch as isize, room_pitch as isize);
+        let window = Window { rows, cols, src_row: elem as isize, src_col, dst_row, dst_col: elem as isize };
+        // M1, by this check: of both sides these are rows and columns that do not reach each other.
+        assert!(
+            (cols - 1) * pitch + at + rows * elem <= panel.len()
+                && (rows - 1) * room_pitch + cols * elem <= room.len()
+                && rows * elem <= pitch
+                && cols * elem <= room_pitch
+        );
+        WindowCopy { elem, src: panel, src_at: at, dst: room, dst_at: 0, window }.blocks(0, self.transpose);
+    }
+}
+
 /// What makes a call faster and changes no byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hints {
@@ -383,10 +412,12 @@ pub struct Hints {
     /// from the first element.
     pub run_fetched: usize,
     /// Of rows of the destination that are transposed with non-temporal stores, the bytes that are made together, one or two
-    /// cache lines; if it is 0, no rows are.
+    /// cache lines, or up to 1 KiB by way of a panel, where elements are of 2 or 4 bytes; if it is 0, no rows are.
     pub strip: usize,
     /// Bytes of each row of the source that are fetched together while such rows are made; 0 for none.
     pub strip_fetched: usize,
+    /// Bytes of the source that are brought together in L2 before such rows are made of them, up to 1 MiB; 0 for none.
+    pub panel: usize,
 }
 
 impl Hints {
@@ -404,6 +435,7 @@ pub(crate) struct StridedCopy<'a> {
     first: WindowCopy<'a>,
     outer: &'a [OuterLoop],
     hints: Hints,
+    has_pairs: bool,
 }
 
 impl<'a> StridedCopy<'a> {
@@ -429,13 +461,19 @@ impl<'a> StridedCopy<'a> {
         assert_readable(src.len(), src_at, elem, window.src_loops(outer));
         assert_writable(dst.len(), dst_at, elem, window.dst_loops(outer));
         let first = WindowCopy { elem, src, src_at, dst, dst_at, window: *window };
-        Some(StridedCopy { first, outer, hints: Hints::default() })
+        Some(StridedCopy { first, outer, hints: Hints::default(), has_pairs: false })
     }
 
     /// The same copies, faster where the hints are good ones.
     #[inline(always)]
     pub(crate) fn hinted(self, hints: Hints) -> StridedCopy<'a> {
         StridedCopy { hints, ..self }
+    }
+
+    /// The same copies by kernels whose level has vectors of 256 bits, or has none.
+    #[inline(always)]
+    pub(crate) fn with_pairs(self, has_pairs: bool) -> StridedCopy<'a> {
+        StridedCopy { has_pairs, ..self }
     }
 
     /// The same copies, with what lies `distance` bytes from what is being read prefetched meanwhile.
@@ -469,6 +507,12 @@ impl<'a> StridedCopy<'a> {
         self.first.window
     }
 
+    /// Whether the level has vectors of 256 bits.
+    #[inline(always)]
+    pub(crate) fn has_pairs(&self) -> bool {
+        self.has_pairs
+    }
+
     /// The hints.
     #[inline(always)]
     pub(crate) fn hints(&self) -> Hints {
@@ -491,7 +535,7 @@ impl<'a> StridedCopy<'a> {
     /// transpose takes, the innermost loop around them makes rows of them, for windows are walked faster.
     #[inline(always)]
     pub(crate) fn merged(self) -> StridedCopy<'a> {
-        let StridedCopy { mut first, mut outer, hints } = self;
+        let StridedCopy { mut first, mut outer, .. } = self;
         first = first.merged();
         if first.window.rows == 1
             && first.elem >= STORE_BYTES
@@ -501,7 +545,7 @@ impl<'a> StridedCopy<'a> {
             first.window = Window { rows: rows.n, src_row: rows.src, dst_row: rows.dst, ..first.window };
             (first, outer) = (if first.window.cols == 1 { first.swapped() } else { first }, rest);
         }
-        StridedCopy { first, outer, hints }
+        StridedCopy { first, outer, ..self }
     }
 
     /// Whether non-temporal stores can make every element: units of [`STORE_BYTES`] on multiples of half as many.
@@ -590,10 +634,7 @@ impl<'a> StridedCopy<'a> {
 
     /// Copies blocks of `B` x `B` elements: [`WindowCopy::blocks`].
     #[inline(always)]
-    pub(crate) fn blocks<const B: usize>(
-        self,
-        transpose: impl Fn([[u8; REGISTER]; B]) -> [[u8; REGISTER]; B] + Copy,
-    ) {
+    pub(crate) fn blocks<const B: usize>(self, transpose: impl Transpose<B>) {
         let distance = self.hints.prefetch_distance;
         self.for_each(
             #[inline(always)]
@@ -606,7 +647,7 @@ impl<'a> StridedCopy<'a> {
     pub(crate) fn strips<const B: usize, const AVX: bool>(
         self,
         stores: Stores<AVX>,
-        transpose: impl Fn([[u8; REGISTER]; B]) -> [[u8; REGISTER]; B] + Copy,
+        transpose: impl Transpose<B>,
     ) {
         let hints = self.hints;
         self.for_each(
@@ -615,74 +656,6 @@ impl<'a> StridedCopy<'a> {
         );
         stores.end();
     }
-}
-
-/// Bytes of a row or column of a transposed block: one 128-bit register.
-pub(crate) const REGISTER: usize = 16;
-
-/// Blocks along a cache line.
-const SIDE: usize = CACHE_LINE / REGISTER;
-
-/// Transposes a block: `B` registers of the source `src_step` bytes apart to as many of the destination `dst_step` bytes apart.
-///
-/// # Safety
-/// They are readable and writable.
-#[inline(always)]
-unsafe fn block<const B: usize>(
-    src: *const u8,
-    src_step: isize,
-    dst: *mut u8,
-    dst_step: isize,
-    transpose: impl Fn([[u8; REGISTER]; B]) -> [[u8; REGISTER]; B],
-) {
-    let mut registers = [[0; REGISTER]; B];
-    // SAFETY: the caller's promise.
-    unsafe {
-        for (i, register) in registers.iter_mut().enumerate() {
-            *register = get(src.offset(i as isize * src_step));
-        }
-        // Not by value: where this is inlined into several loops, that is a loop with a register in memory.
-        let transposed = transpose(registers);
-        for (i, register) in transposed.iter().enumerate() {
-            put(dst.offset(i as isize * dst_step), *register);
-        }
-    }
-}
-
-/// Transposes a square of [`SIDE`] by [`SIDE`] blocks: as many lines of the source `src_step` bytes apart to as many of the
-/// destination `dst_step` bytes apart. Calls `between` after each of the
-/// [`SIDE`] blocks along the lines of the destination, with how many those are.
-///
-/// # Safety
-/// They are readable and writable.
-#[inline(always)]
-unsafe fn square<const B: usize>(
-    mut src: *const u8,
-    src_step: isize,
-    mut dst: *mut u8,
-    dst_step: isize,
-    transpose: impl Fn([[u8; REGISTER]; B]) -> [[u8; REGISTER]; B] + Copy,
-    mut between: impl FnMut(usize),
-) {
-    let (src_next, dst_next) = (B as isize * src_step, B as isize * dst_step);
-    for done in 1..=SIDE {
-        let mut to = dst;
-        for r in 0..SIDE {
-            // SAFETY: the caller's promise.
-            unsafe { block(src.add(r * REGISTER), src_step, to, dst_step, transpose) };
-            to = to.wrapping_offset(dst_next);
-        }
-        src = src.wrapping_offset(src_next);
-        dst = dst.wrapping_add(REGISTER);
-        between(done);
-    }
-}
-
-/// Divides a grid of blocks into squares whose sides are cache lines.
-#[inline(always)]
-fn squares(rows: usize, cols: usize) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
-    let parts = |count: usize| (0..count).step_by(SIDE).map(move |at| at..count.min(at + SIDE));
-    parts(cols).flat_map(move |cols| parts(rows).map(move |rows| (rows, cols.clone())))
 }
 
 /// # Safety

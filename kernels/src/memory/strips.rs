@@ -161,7 +161,7 @@ pub(crate) fn write<const AVX: bool, S: Source>(
                         source.make(some.clone(), cols, &mut making[piece * CACHE_LINE..]);
                         if let Some(before) = before {
                             let end = before.rows * (piece + 1) / pieces;
-                            before.store::<AVX, S>(stores, made, dst, stored..end);
+                            before.store(stores, made, dst, stored..end);
                             stored = end;
                         }
                     }
@@ -174,7 +174,7 @@ pub(crate) fn write<const AVX: bool, S: Source>(
                 (false, true) => Stored::Lines(lines),
                 (false, false) => Stored::FromLine { lines, beginning: col == 0 },
             };
-            before = Some(Part::new::<S>(dst, to, step, some.len(), parts));
+            before = Some(Part::new(dst, [to, some.len()], step, parts, [S::PITCH, SCRATCH]));
             (making, made) = (made, making);
             (row, next, time) = (end, each, time + 1);
         }
@@ -184,13 +184,13 @@ pub(crate) fn write<const AVX: bool, S: Source>(
         col += strip;
     }
     if let Some(before) = before {
-        before.store::<AVX, S>(stores, made, dst, 0..before.rows);
+        before.store(stores, made, dst, 0..before.rows);
     }
 }
 
 /// What is stored of each row of a strip.
 #[derive(Clone, Copy)]
-enum Stored {
+pub(super) enum Stored {
     /// So many lines, with one of which the row begins.
     Lines(usize),
     /// So many lines from the first one that begins in the row on; what is before it too, if `beginning`.
@@ -201,21 +201,31 @@ enum Stored {
 
 /// Rows of a strip: where the first one goes, how far apart they are there and in the scratch, and how many there are.
 ///
-/// Fact M5, cited below: the bytes of each row that are stored lie inside of the destination, and of a scratch, at multiples of
-/// [`Source::PITCH`], with as many bytes behind [`Stored::FromLine`]'s lines as a line less a byte has. [`Part::new`] establishes it.
+/// Fact M5, cited below: the bytes of each row that are stored lie inside of the destination, and of a scratch of `room` bytes, at
+/// multiples of `pitch`, with as many bytes behind [`Stored::FromLine`]'s lines as a line less a byte has. [`Part::new`] establishes it.
 #[derive(Clone, Copy)]
-struct Part {
+pub(super) struct Part {
     to: usize,
     step: isize,
     rows: usize,
     stored: Stored,
+    pitch: usize,
+    room: usize,
 }
 
 impl Part {
+    /// Rows that lie `pitch` bytes apart in a scratch of `room` bytes.
+    ///
     /// # Panics
     /// When a row leaves the destination or the scratch.
     #[inline(always)]
-    fn new<S: Source>(dst: &[MaybeUninit<u8>], to: usize, step: isize, rows: usize, stored: Stored) -> Part {
+    pub(super) fn new(
+        dst: &[MaybeUninit<u8>],
+        [to, rows]: [usize; 2],
+        step: isize,
+        stored: Stored,
+        [pitch, room]: [usize; 2],
+    ) -> Part {
         let bytes = match stored {
             Stored::Lines(lines) => lines * CACHE_LINE,
             Stored::FromLine { lines, .. } => lines * CACHE_LINE + CACHE_LINE - 1,
@@ -223,11 +233,11 @@ impl Part {
         };
         assert!(
             lies_inside(dst.len(), to, bytes, [(rows, step)])
-                && lies_inside(SCRATCH, 0, bytes, [(rows, S::PITCH as isize)]),
+                && lies_inside(room, 0, bytes, [(rows, pitch as isize)]),
             "{rows} rows of {bytes} bytes {step} bytes apart from byte {to} leave a destination of {} bytes",
             dst.len()
         );
-        Part { to, step, rows, stored }
+        Part { to, step, rows, stored, pitch, room }
     }
 
     /// Whether it is as many rows of [`LINES`] lines with which they begin.
@@ -236,19 +246,30 @@ impl Part {
         self.rows == rows && matches!(self.stored, Stored::Lines(LINES))
     }
 
-    /// Stores some of the rows.
+    /// Stores all rows.
     #[inline(always)]
-    fn store<const AVX: bool, S: Source>(
+    pub(super) fn store_all<const AVX: bool>(
         self,
         stores: Stores<AVX>,
-        scratch: &[MaybeUninit<u8>; SCRATCH],
+        scratch: &[MaybeUninit<u8>],
+        dst: &mut [MaybeUninit<u8>],
+    ) {
+        self.store(stores, scratch, dst, 0..self.rows);
+    }
+
+    /// Stores some of the rows.
+    #[inline(always)]
+    pub(super) fn store<const AVX: bool>(
+        self,
+        stores: Stores<AVX>,
+        scratch: &[MaybeUninit<u8>],
         dst: &mut [MaybeUninit<u8>],
         rows: Range<usize>,
     ) {
-        assert!(rows.end <= self.rows);
+        assert!(rows.end <= self.rows && scratch.len() == self.room);
         for row in rows {
             let to = self.to.wrapping_add_signed((row as isize).wrapping_mul(self.step));
-            let from = row * S::PITCH;
+            let from = row * self.pitch;
             let before = dst.as_ptr().addr().wrapping_add(to).wrapping_neg() % CACHE_LINE;
             match self.stored {
                 Stored::Lines(lines) => {
@@ -278,7 +299,7 @@ impl Part {
 #[inline(always)]
 unsafe fn copy_lines<const AVX: bool>(
     stores: Stores<AVX>,
-    scratch: &[MaybeUninit<u8>; SCRATCH],
+    scratch: &[MaybeUninit<u8>],
     from: usize,
     dst: &mut [MaybeUninit<u8>],
     to: usize,

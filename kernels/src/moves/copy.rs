@@ -11,7 +11,9 @@ use crate::memory::{CACHE_LINE, NonTemporal, Stores, StridedCopy, Window, load_r
 /// `memcpy` until about 256 bytes.
 #[inline(always)]
 pub(crate) fn body(copy: StridedCopy<'_>) {
-    let Some(copy) = transpose::attempt(copy).and_then(reversed).and_then(every_second) else { return };
+    let Some(copy) = transpose::attempt::<true>(copy).and_then(reversed).and_then(every_second) else {
+        return;
+    };
     match copy.elem() {
         1 => copy.each::<1>(),
         2 => copy.each::<2>(),
@@ -143,7 +145,9 @@ fn each_row(copy: StridedCopy<'_>, row: impl Fn(&[u8], usize, &mut [MaybeUninit<
 /// [`body`] for elements of 1, 2, 4 or 8 bytes.
 #[inline(always)]
 pub(crate) fn elements(copy: StridedCopy<'_>) {
-    let Some(copy) = transpose::attempt(copy).and_then(reversed).and_then(every_second) else { return };
+    let Some(copy) = transpose::attempt::<false>(copy).and_then(reversed).and_then(every_second) else {
+        return;
+    };
     // The inner loop is the one that stays nearer on both sides: of lines that lie far apart L1 keeps few until they are
     // needed again.
     let w = copy.window();

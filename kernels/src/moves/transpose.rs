@@ -2,22 +2,27 @@
 
 use wide::{u16x8, u32x4, u64x2};
 
-use crate::memory::{CACHE_LINE, REGISTER, Stores, StridedCopy, Window};
+#[cfg(target_arch = "x86_64")]
+use crate::memory::Pair;
+use crate::memory::{CACHE_LINE, REGISTER, Stores, StridedCopy, Transpose, Window};
 use crate::vectors::interleave::{cast, round, transpose_bytes};
+#[cfg(target_arch = "x86_64")]
+use crate::vectors::pairs;
 
 /// Does the copies if they are transposes with elements of 1, 2, 4 or 8 bytes of at least one whole block; otherwise
-/// gives them back.
+/// gives them back. `PAIRS`: whether blocks may be transposed two at a time.
 #[inline(always)]
-pub(crate) fn attempt(copy: StridedCopy<'_>) -> Option<StridedCopy<'_>> {
+pub(crate) fn attempt<const PAIRS: bool>(copy: StridedCopy<'_>) -> Option<StridedCopy<'_>> {
     let (copy, is_one) = oriented(copy);
     if !is_one {
         return Some(copy);
     }
+    let has_pairs = copy.has_pairs();
     match copy.elem() {
-        1 => copy.blocks(transpose_bytes),
-        2 => copy.blocks(transpose_2),
-        4 => copy.blocks(transpose_4),
-        _ => copy.blocks(transpose_8),
+        1 => copy.blocks(Bytes),
+        2 => copy.blocks(Halves::<PAIRS> { has_pairs }),
+        4 => copy.blocks(Words::<PAIRS> { has_pairs }),
+        _ => copy.blocks(Doubles),
     }
     None
 }
@@ -36,10 +41,10 @@ pub(crate) fn attempt_non_temporal<const AVX: bool>(
         return Some(copy);
     }
     match copy.elem() {
-        1 => copy.strips(stores, transpose_bytes),
-        2 => copy.strips(stores, transpose_2),
-        4 => copy.strips(stores, transpose_4),
-        _ => copy.strips(stores, transpose_8),
+        1 => copy.strips(stores, Bytes),
+        2 => copy.strips(stores, Halves::<AVX> { has_pairs: AVX }),
+        4 => copy.strips(stores, Words::<AVX> { has_pairs: AVX }),
+        _ => copy.strips(stores, Doubles),
     }
     None
 }
@@ -77,19 +82,78 @@ fn oriented(copy: StridedCopy<'_>) -> (StridedCopy<'_>, bool) {
     (if copy.window().src_row < 0 { copy.with_rows_reversed() } else { copy }, true)
 }
 
-#[inline(always)]
-fn transpose_2(rows: [[u8; REGISTER]; 8]) -> [[u8; REGISTER]; 8] {
-    cast(u16x8::transpose(cast(rows)))
+/// Elements of 1 byte.
+#[derive(Clone, Copy)]
+struct Bytes;
+
+impl Transpose<16> for Bytes {
+    #[inline(always)]
+    fn block(self, rows: [[u8; REGISTER]; 16]) -> [[u8; REGISTER]; 16] {
+        transpose_bytes(rows)
+    }
 }
 
-#[inline(always)]
-fn transpose_4(rows: [[u8; REGISTER]; 4]) -> [[u8; REGISTER]; 4] {
-    cast(round(round(cast::<_, u32x4, 4>(rows))))
+/// Elements of 2 bytes.
+#[derive(Clone, Copy)]
+struct Halves<const PAIRS: bool> {
+    has_pairs: bool,
 }
 
-#[inline(always)]
-fn transpose_8(rows: [[u8; REGISTER]; 2]) -> [[u8; REGISTER]; 2] {
-    cast(round(cast::<_, u64x2, 2>(rows)))
+impl<const PAIRS: bool> Transpose<8> for Halves<PAIRS> {
+    const PAIRS: bool = PAIRS;
+
+    #[inline(always)]
+    fn has_pairs(self) -> bool {
+        self.has_pairs
+    }
+
+    #[inline(always)]
+    fn block(self, rows: [[u8; REGISTER]; 8]) -> [[u8; REGISTER]; 8] {
+        cast(u16x8::transpose(cast(rows)))
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn pair(self, rows: [Pair; 8]) -> [Pair; 8] {
+        pairs::transpose_2(rows)
+    }
+}
+
+/// Elements of 4 bytes.
+#[derive(Clone, Copy)]
+struct Words<const PAIRS: bool> {
+    has_pairs: bool,
+}
+
+impl<const PAIRS: bool> Transpose<4> for Words<PAIRS> {
+    const PAIRS: bool = PAIRS;
+
+    #[inline(always)]
+    fn has_pairs(self) -> bool {
+        self.has_pairs
+    }
+
+    #[inline(always)]
+    fn block(self, rows: [[u8; REGISTER]; 4]) -> [[u8; REGISTER]; 4] {
+        cast(round(round(cast::<_, u32x4, 4>(rows))))
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn pair(self, rows: [Pair; 4]) -> [Pair; 4] {
+        pairs::transpose_4(rows)
+    }
+}
+
+/// Elements of 8 bytes.
+#[derive(Clone, Copy)]
+struct Doubles;
+
+impl Transpose<2> for Doubles {
+    #[inline(always)]
+    fn block(self, rows: [[u8; REGISTER]; 2]) -> [[u8; REGISTER]; 2] {
+        cast(round(cast::<_, u64x2, 2>(rows)))
+    }
 }
 
 /// Rows, and elements of each, of what [`square`] transposes.

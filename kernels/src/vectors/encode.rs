@@ -134,11 +134,8 @@ impl<L: GroupLane<N>, const N: usize> GroupLoop<'_, L, N> {
             }
             for (pair, codes) in codes.as_chunks_mut::<2>().0.iter_mut().enumerate() {
                 let [a, b] = [2 * pair, 2 * pair + 1];
-                // Once for each line.
                 prefetch_l2(later.get(EIGHT * eight + a));
-                if N == 4 {
-                    prefetch_l2(later.get(EIGHT * eight + b));
-                }
+                prefetch_l2(later.get(EIGHT * eight + b));
                 *codes = L::multiples_of_two([groups[a], groups[b]], [factors[a], factors[b]], &sum);
             }
         }

@@ -1,6 +1,6 @@
 //! Arithmetic on fixed arrays that compilers turn into vector code, and the packing and unpacking made of it.
 //!
-//! From the bottom: `interleave` transposes registers, `lanes` are single elements, `steps` lead from one format to another,
+//! From the bottom: `interleave` transposes registers and `pairs` two at once, `lanes` are single elements, `steps` lead from one format to another,
 //! `binary32` are runs of any elements, `groups` are 16 of them, `encode` and `decode` are what packing and unpacking ask of a
 //! family of formats, `bfp_encode`, `bfp_decode` and `mx` are those families, `tile_packer` packs one tile, `pack` and `unpack` are
 //! the kernels, and `canonical` tells which tiles need neither.
@@ -17,6 +17,8 @@ pub(crate) mod interleave;
 pub(crate) mod lanes;
 mod mx;
 pub(crate) mod pack;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod pairs;
 pub(crate) mod steps;
 mod tile_packer;
 pub(crate) mod unpack;

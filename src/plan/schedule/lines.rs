@@ -6,22 +6,27 @@ use kernels::UnpackArgs;
 use super::assembled;
 use super::blocks::stays_in_unit;
 use crate::plan::conversion::{Conversion, Op};
-use crate::plan::ir::{LINE, Loop, Schedule};
+use crate::plan::ir::{LINE, Loop, Schedule, is_ragged};
+use crate::tuning::Tuning;
 
 /// The least lines of a row of the destination: of fewer, blocks of several rows are assembled.
 const LEAST_LINES: i64 = 4;
 
+/// How much of each row of a transpose's destination a kernel makes together.
+fn strip(loops: &[Loop], conversion: Conversion<'_>) -> Option<usize> {
+    let Op::Copy(size) = conversion.op else { return None };
+    conversion.tuning.strip(size, is_ragged(loops))
+}
+
 /// The loop along which the source lies, where the innermost one makes rows of the destination and a kernel transposes both.
 fn across(loops: &[Loop], conversion: Conversion<'_>) -> Option<usize> {
-    let Conversion { src, op: Op::Copy(size), tuning, .. } = conversion else { return None };
-    let (strip, size, (run, outer)) = (tuning.strip(size)?, size as i64, loops.split_last()?);
+    let Conversion { src, op: Op::Copy(size), .. } = conversion else { return None };
+    let (strip, size, (run, outer)) = (strip(loops, conversion)?, size as i64, loops.split_last()?);
     let bytes = |l: &Loop| (l.n as i64).saturating_mul(size);
     let rows = stays_in_unit(run) && run.step[4] == size && bytes(run) >= LEAST_LINES * LINE as i64;
     let lies = |l: &Loop| stays_in_unit(l) && l.step[1].abs() == size && bytes(l) >= LINE as i64;
     let across = outer.iter().position(lies)?;
-    // Blocks of smaller elements are faster assembled where rows begin anywhere in a line.
-    let suits = size >= 4 || outer.iter().all(|l| l.step[4] % LINE as i64 == 0);
-    (strip > 0 && suits && src.codec.is_none() && rows && run.step[1].abs() != size).then_some(across)
+    (strip > 0 && src.codec.is_none() && rows && run.step[1].abs() != size).then_some(across)
 }
 
 /// Whether whole tiles become lines of the destination: their rows do, or those of their faces, which follow one another.
@@ -55,7 +60,7 @@ pub(super) fn schedule(loops: &[Loop], conversion: Conversion<'_>) -> Schedule {
     }
 }
 
-/// All of a strip's columns, and as many rows of the destination as the tuning lets a call have.
+/// All of a strip's columns, and as many rows of the destination as the tuning lets a call have; by way of panels all of them.
 fn transposed(loops: &[Loop], conversion: Conversion<'_>) -> Schedule {
     let mut schedule = Schedule::new(loops);
     schedule.rows = across(loops, conversion);
@@ -64,7 +69,9 @@ fn transposed(loops: &[Loop], conversion: Conversion<'_>) -> Schedule {
         schedule.blocks[i] = loops[i].n;
     }
     if let Some(i) = schedule.rows {
-        schedule.blocks[i] = loops[i].n.min(conversion.tuning.transposed_rows as u64);
+        let by_panels = strip(loops, conversion).is_some_and(Tuning::needs_panels);
+        let rows = if by_panels { u64::MAX } else { conversion.tuning.transposed_rows as u64 };
+        schedule.blocks[i] = loops[i].n.min(rows);
     }
     schedule
 }

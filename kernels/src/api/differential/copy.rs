@@ -29,10 +29,40 @@ pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
             }
         }
     }
+    sweep_squares(tested, rule);
     for elem in sampled(1, 300) {
         for (rows, cols) in one_of(2, 1, [(1, 1), (3, 1), (1, 3), (2, 3)]) {
             for window in one_of(13, cols, arrangements(elem, rows, cols)) {
                 same(tested, rule, elem, &window);
+            }
+        }
+    }
+}
+
+/// Transposes of two squares and more, whose lines of the source share sets of L1 or do not, to vectors of the destination that
+/// are aligned or not.
+fn sweep_squares(tested: &Kernels, rule: &Kernels) {
+    for (turn, elem) in one_of(4, 3, [1_usize, 2, 4, 8]).enumerate() {
+        let (rows, cols) = (64 / elem, 128 / elem + 3);
+        let (e, pitch) = (elem as isize, (cols * elem).next_multiple_of(64) as isize);
+        for step in one_of(4, turn, [2048, 320, -4096, 2048 + e]) {
+            for (offset, dst_row) in one_of(4, turn, [(0, pitch), (e, pitch), (0, pitch + e), (0, -pitch)]) {
+                let w = Window { rows, cols, src_row: e, src_col: step, dst_row, dst_col: e };
+                let (src_at, src_len) = extent(elem, (rows, e), (cols, step));
+                let (dst_at, dst_len) = extent(elem, (rows, dst_row), (cols, e));
+                let src: Vec<u8> =
+                    (0..src_len as u32).map(|i| (i.wrapping_mul(0x9E37_79B1) >> 24) as u8).collect();
+                let run = |kernels: &Kernels| {
+                    let mut dst = vec![0xFF; dst_len + 128];
+                    let at = dst.as_ptr().align_offset(64) + offset as usize;
+                    kernels.copy(elem, &src, src_at, as_written(&mut dst), dst_at + at, &w);
+                    dst[at..][..dst_len].to_vec()
+                };
+                assert!(
+                    run(tested) == run(rule),
+                    "{} transpose of {elem} over {w:?}, {offset} behind a line",
+                    tested.isa().name()
+                );
             }
         }
     }
@@ -44,20 +74,35 @@ fn sweep_strips(tested: &'static Kernels, rule: &'static Kernels) {
     for (turn, (rows, cols)) in one_of(8, 0, sizes).enumerate() {
         for elem in one_of(4, turn, [4, 8, 2, 1_usize]) {
             let (e, r, c) = (elem as isize, rows as isize, cols as isize);
-            let src: Vec<u8> = (0..((rows + 3) * cols * elem) as u32)
+            // So that its rows share sets of L1.
+            let far = ((rows + 3) * elem).next_multiple_of(2048);
+            let src: Vec<u8> = (0..((cols - 1) * far + (rows + 3) * elem) as u32)
                 .map(|i| (i.wrapping_mul(0x9E37_79B1) >> 24) as u8)
                 .collect();
-            let backward = src.len() - (cols * (rows + 3) - rows + 1) * elem;
-            let sources = [(0, e, r * e), ((3 * elem).min(12), e, (r + 3) * e), (backward, -e, (r + 3) * e)];
+            let sources = [
+                (0, e, r * e),
+                ((3 * elem).min(12), e, (r + 3) * e),
+                ((rows - 1) * elem, -e, (r + 3) * e),
+                (0, e, far as isize),
+            ];
             let pitches = [c * e, (c * e + 63) / 64 * 64, c * e + 4, -(c * e + 64)];
-            for (src_at, src_row, src_col) in one_of(3, turn, sources) {
-                for (pitch, strip) in pitches.into_iter().zip([64, 0, 128, 1 << 20]) {
+            for (src_at, src_row, src_col) in one_of(4, turn, sources) {
+                let strips = [(64, 0), (0, 0), (128, 0), (1 << 20, 0)];
+                let panels = [(256, 1024), (512, 64), (64, 128), (1 << 20, 1 << 20)];
+                let by_pitch = pitches.into_iter().cycle().zip(strips.into_iter().chain(panels));
+                for (pitch, (strip, panel)) in one_of(4, turn, by_pitch) {
                     let w = Window { rows, cols, src_row, src_col, dst_row: pitch, dst_col: e };
                     let (at, len) = extent(elem, (rows, pitch), (cols, e));
                     let run = |kernels: &'static Kernels| {
                         let (src, hints) = (
                             &src,
-                            Hints { prefetch_distance: 256, strip, strip_fetched: 256, run_fetched: 0 },
+                            Hints {
+                                prefetch_distance: 256,
+                                strip,
+                                strip_fetched: 256,
+                                run_fetched: 0,
+                                panel,
+                            },
                         );
                         ways(kernels, len + 7, at + 3, move |dst| {
                             kernels.copy_loops(elem, src, src_at, dst, at + 3, &w, &[], hints);
@@ -66,7 +111,7 @@ fn sweep_strips(tested: &'static Kernels, rule: &'static Kernels) {
                     let want = run(rule).next().unwrap();
                     assert!(
                         run(tested).all(|got| got == want),
-                        "{} transpose of {elem} over {w:?} in strips of {strip}",
+                        "{} transpose of {elem} over {w:?} in strips of {strip}, by panels of {panel}",
                         tested.isa().name()
                     );
                 }
