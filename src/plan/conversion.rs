@@ -2,11 +2,12 @@
 
 use kernels::{BlockCodec, BlockOptions, Cast, Number};
 
+use super::ir::{LINE, Loop};
 use super::request::{Options, Sen169};
 use crate::dtype::{DType, Format};
 use crate::error::{Error, Result};
 use crate::layout::{Layout, Space};
-use crate::tuning::Tuning;
+use crate::tuning::{Strip, Tuning};
 
 /// One end of a conversion, as execution needs it.
 #[derive(Debug, Clone)]
@@ -127,6 +128,14 @@ pub(crate) struct Conversion<'a> {
     pub(crate) streams: bool,
     /// The numbers by which nests are scheduled; nothing that is proved depends on them.
     pub(crate) tuning: &'a Tuning,
+}
+
+impl Conversion<'_> {
+    /// The strips of a nest whose innermost loop makes rows of the destination, if elements are copied and there are any for them.
+    pub(crate) fn strip(&self, loops: &[Loop]) -> Option<Strip> {
+        let (Op::Copy(size), Some((_, around))) = (self.op, loops.split_last()) else { return None };
+        self.tuning.strip(size, around.iter().any(|l| l.step[4] % LINE as i64 != 0))
+    }
 }
 
 /// The value of a strict cast that its destination cannot hold, and the destination byte where it would lie.

@@ -41,12 +41,6 @@ impl Loop {
     }
 }
 
-/// Whether rows of the destination, which the innermost loop makes, begin anywhere in a line, even where the first one begins with one.
-pub(crate) fn is_ragged(loops: &[Loop]) -> bool {
-    let around = loops.split_last().map_or(&[][..], |(_, around)| around);
-    around.iter().any(|l| l.step[4] % LINE as i64 != 0)
-}
-
 /// The source half.
 pub(crate) fn src(pair: AddressPair) -> Addr {
     [pair[0], pair[1], pair[2]]

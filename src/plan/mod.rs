@@ -172,7 +172,7 @@ impl Plan {
         noop::is_noop(&self.nests, self.conversion())
     }
 
-    fn conversion(&self) -> Conversion<'_> {
+    pub(crate) fn conversion(&self) -> Conversion<'_> {
         let Plan { src, dst, op, streams, tuning, .. } = self;
         Conversion { src, dst, op: *op, streams: *streams, tuning }
     }

@@ -9,9 +9,8 @@ use super::compact::{Compact, Compaction};
 use super::destination::writable;
 use super::share::Places;
 use super::slots::{self, SlotLoop};
-use crate::plan::ir::{AddressPair, ScheduledNest, WholeCall, is_ragged};
+use crate::plan::ir::{AddressPair, ScheduledNest, WholeCall};
 use crate::plan::{Op, OutOfRange, Plan};
-use crate::tuning::Tuning;
 
 /// The kernel calls for blocks of one size, of a nest of at most `N` loops: which of them a call takes, and which are walked
 /// around it.
@@ -114,16 +113,13 @@ impl<'p, const N: usize> Calls<'p, N> {
             0 if next != run && !schedule.assembled => next.saturating_mul(plan.tuning.runs_fetched as i64),
             distance => distance,
         };
-        let strip = match plan.op {
-            Op::Copy(size) => plan.tuning.strip(size, is_ragged(&nest.loops)),
-            _ => None,
-        };
+        let strip = plan.conversion().strip(&nest.loops);
         self.hints = Hints {
             prefetch_distance: distance as isize,
             run_fetched: if schedule.in_order { self.run_fetched() } else { 0 },
-            strip: strip.unwrap_or(0),
+            strip: strip.map_or(0, |strip| strip.bytes),
             strip_fetched: plan.tuning.transposed_fetched,
-            panel: if strip.is_some_and(Tuning::needs_panels) { plan.tuning.transposed_panel } else { 0 },
+            panel: strip.map_or(0, |strip| strip.panel),
         };
     }
 

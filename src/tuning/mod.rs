@@ -151,7 +151,7 @@ constants! {
     ragged_strip: [usize; 4], 0, 1024;
     /// How much of the source such a panel has: what stays in L2.
     transposed_panel: usize, 4096, 1 << 20;
-    /// The most such rows of one call; they lie far apart, and more at a time are slower; a number.
+    /// The most such rows of one call, unless they are made of panels; they lie far apart, and more at a time are slower; a number.
     transposed_rows: usize, 16, 1 << 20;
     /// How much of each row of the source is fetched together there, while as much is transposed; 0 fetches nothing.
     transposed_fetched: usize, 0, 1 << 20;
@@ -207,16 +207,28 @@ constants! {
     call_elements: usize, 0, 1 << 20;
 }
 
-impl Tuning {
-    /// `transposed_strip` of elements of so many bytes, or `ragged_strip`, if there are any for them.
-    pub(crate) fn strip(&self, size: usize, ragged: bool) -> Option<usize> {
-        let i = [1, 2, 4, 8].iter().position(|&other| other == size)?;
-        Some(if ragged { self.ragged_strip } else { self.transposed_strip }[i])
-    }
+/// How rows of a destination that run across the source are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Strip {
+    /// How much of each row is made together; 0 for blocks that are assembled.
+    pub(crate) bytes: usize,
+    /// How much of the source is brought together first; 0 for none of it.
+    pub(crate) panel: usize,
+}
 
-    /// Whether strips of so many bytes are made of panels: those of more than two lines.
-    pub(crate) fn needs_panels(strip: usize) -> bool {
-        strip > 128
+impl Tuning {
+    /// The strips of elements of so many bytes, if there are any for them; `ragged`: of rows that begin anywhere in a line.
+    pub(crate) fn strip(&self, size: usize, ragged: bool) -> Option<Strip> {
+        const TWO_LINES: usize = 128;
+        let i = [1, 2, 4, 8].iter().position(|&other| other == size)?;
+        let bytes = if ragged { self.ragged_strip } else { self.transposed_strip }[i];
+        // Kernels have panels of these elements only.
+        let by_panels = bytes > TWO_LINES && matches!(size, 2 | 4);
+        Some(if by_panels {
+            Strip { bytes, panel: self.transposed_panel }
+        } else {
+            Strip { bytes: bytes.min(TWO_LINES), panel: 0 }
+        })
     }
 
     /// Whether every number is inside of its limits.

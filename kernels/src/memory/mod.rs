@@ -25,9 +25,7 @@ pub(crate) use cache::{CACHE_LINE, prefetch_l2, prefetch_rows_l2};
 pub use non_temporal::Destination;
 pub(crate) use non_temporal::{FenceOnDrop, NonTemporal, Output, Stores};
 pub(crate) use rows::{load_rows, store_rows};
-#[cfg(target_arch = "x86_64")]
-pub(crate) use squares::Pair;
-pub(crate) use squares::{REGISTER, Transpose};
+pub(crate) use squares::{Pair, REGISTER, Transpose};
 pub use strided::Hints;
 pub(crate) use strided::StridedCopy;
 pub use window::{MAX_OUTER_LOOPS, OuterLoop, Window};

@@ -19,10 +19,10 @@ pub(crate) struct Panels {
 }
 
 /// The longest run of the destination.
-pub(crate) const MAX_RUN: usize = 1024;
+const MAX_RUN: usize = 1024;
 
 /// The largest panel.
-pub(crate) const MAX_PANEL: usize = 1 << 20;
+const MAX_PANEL: usize = 1 << 20;
 
 /// Transposes what a panel is made of.
 pub(crate) trait Source {
@@ -32,12 +32,11 @@ pub(crate) trait Source {
     /// Bytes of column `col` from row `row` on, of so many rows, which follow one another.
     fn bytes(&self, row: usize, col: usize, rows: usize) -> &[u8];
 
-    /// Transposes rows of `panel`, `pitch` bytes apart, from byte `at` of each on, to so many rows of so many columns that lie as far
-    /// apart in `room` as said last.
+    /// Transposes columns of a panel to rows in a room. Each of both is followed by the bytes from one of them to the next.
     fn transpose(
         &self,
-        panel: (&[u8], usize, usize),
-        size: [usize; 2],
+        panel: (&[u8], usize),
+        rows_and_cols: [usize; 2],
         room: (&mut [MaybeUninit<u8>], usize),
     );
 }
@@ -58,11 +57,10 @@ pub(crate) fn write<const AVX: bool, S: Source>(
     panels: Panels,
     source: &S,
 ) {
+    let aligned = on.begin_with_lines();
     let Rows { dst, at, step, rows, cols, elem } = on;
-    assert!(CACHE_LINE.is_multiple_of(elem) && rows >= S::LEAST && cols >= S::LEAST);
     let line = CACHE_LINE / elem;
-    let begin = dst.as_ptr().addr().wrapping_add(at);
-    let aligned = begin.is_multiple_of(CACHE_LINE) && step.unsigned_abs().is_multiple_of(CACHE_LINE);
+    assert!(CACHE_LINE.is_multiple_of(elem) && S::LEAST <= line && S::LEAST <= rows && S::LEAST <= cols);
     let lines = (panels.run.min(MAX_RUN) / CACHE_LINE).max(1);
     // Of rows that begin anywhere in a line one line more is made than is stored, so that what is stored can end where a line does.
     let (run, behind) = (lines * line, if aligned { 0 } else { line });
@@ -92,19 +90,19 @@ pub(crate) fn write<const AVX: bool, S: Source>(
         let mut row = 0;
         while row < rows {
             let end = (row + most).min(rows);
-            let first = row.min(end.saturating_sub(S::LEAST));
+            // What is less than can be transposed is made once more with what is before it.
+            let first = row.min(end - S::LEAST);
             for (c, to) in panel.chunks_mut(panel_pitch).take(count).enumerate() {
                 copy(source.bytes(first, col + c, end - first), to);
             }
             let mut some = first;
             while some < end {
-                let begin = some.min(end.saturating_sub(S::LEAST)).max(first);
+                let begin = some.min(end - S::LEAST);
                 let part = (begin + line).min(end) - begin;
-                let from = (&*panel, panel_pitch, (begin - first) * elem);
+                let from = (&panel[(begin - first) * elem..], panel_pitch);
                 source.transpose(from, [part, count], (super::as_written(made), room_pitch));
                 let to = at.wrapping_add_signed((begin as isize).wrapping_mul(step)).wrapping_add(col * elem);
-                let size = [room_pitch, made.len()];
-                let part = Part::new(dst, [to, part], step, stored, size);
+                let part = Part::new(dst, to, step, part, stored, room_pitch, made.len());
                 part.store_all(stores, super::as_uninit(made), dst);
                 some = begin + line;
             }

@@ -18,10 +18,10 @@ pub(crate) type Pair = [[u64; 2]; 2];
 
 /// A transpose of blocks of `B` registers.
 pub(crate) trait Transpose<const B: usize>: Copy {
-    /// Whether [`Transpose::pair`] may be faster than [`Transpose::block`] twice. It is not compiled where it is not, which takes long.
+    /// Whether there is [`Transpose::pair`]. What is not there is not compiled either: that takes long.
     const PAIRS: bool = false;
 
-    /// Whether it is.
+    /// Whether it is there, and faster than [`Transpose::block`] twice.
     #[inline(always)]
     fn has_pairs(self) -> bool {
         Self::PAIRS
@@ -31,18 +31,12 @@ pub(crate) trait Transpose<const B: usize>: Copy {
     fn block(self, rows: [[u8; REGISTER]; B]) -> [[u8; REGISTER]; B];
 
     /// Transposes two blocks, register by register side by side.
+    ///
+    /// # Panics
+    /// Unless [`Transpose::PAIRS`].
     #[inline(always)]
-    fn pair(self, rows: [Pair; B]) -> [Pair; B] {
-        let mut blocks = [[[0; REGISTER]; B]; 2];
-        for (i, row) in rows.into_iter().enumerate() {
-            [blocks[0][i], blocks[1][i]] = bytemuck::cast(row);
-        }
-        let blocks = [self.block(blocks[0]), self.block(blocks[1])];
-        let mut transposed = rows;
-        for (i, row) in transposed.iter_mut().enumerate() {
-            *row = bytemuck::cast([blocks[0][i], blocks[1][i]]);
-        }
-        transposed
+    fn pair(self, _rows: [Pair; B]) -> [Pair; B] {
+        unreachable!("no pairs of blocks of {B} rows")
     }
 }
 

@@ -385,7 +385,7 @@ impl<const B: usize, T: Transpose<B>> panels::Source for Transposed<'_, B, T> {
     #[inline(always)]
     fn transpose(
         &self,
-        (panel, pitch, at): (&[u8], usize, usize),
+        (panel, pitch): (&[u8], usize),
         [rows, cols]: [usize; 2],
         (room, room_pitch): (&mut [MaybeUninit<u8>], usize),
     ) {
@@ -394,12 +394,12 @@ impl<const B: usize, T: Transpose<B>> panels::Source for Transposed<'_, B, T> {
         let window = Window { rows, cols, src_row: elem as isize, src_col, dst_row, dst_col: elem as isize };
         // M1, by this check: of both sides these are rows and columns that do not reach each other.
         assert!(
-            (cols - 1) * pitch + at + rows * elem <= panel.len()
+            (cols - 1) * pitch + rows * elem <= panel.len()
                 && (rows - 1) * room_pitch + cols * elem <= room.len()
                 && rows * elem <= pitch
                 && cols * elem <= room_pitch
         );
-        WindowCopy { elem, src: panel, src_at: at, dst: room, dst_at: 0, window }.blocks(0, self.transpose);
+        WindowCopy { elem, src: panel, src_at: 0, dst: room, dst_at: 0, window }.blocks(0, self.transpose);
     }
 }
 

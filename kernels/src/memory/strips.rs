@@ -39,6 +39,15 @@ pub(crate) struct Rows<'d> {
     pub(crate) elem: usize,
 }
 
+impl Rows<'_> {
+    /// Whether all of them do.
+    #[inline(always)]
+    pub(super) fn begin_with_lines(&self) -> bool {
+        let begin = self.dst.as_ptr().addr().wrapping_add(self.at);
+        begin.is_multiple_of(CACHE_LINE) && self.step.unsigned_abs().is_multiple_of(CACHE_LINE)
+    }
+}
+
 /// The rows that are made together: how many at first, how many of each further time, and the fewest that can be made.
 #[derive(Clone, Copy)]
 pub(crate) struct Together {
@@ -97,12 +106,11 @@ pub(crate) fn write<const AVX: bool, S: Source>(
     strips: Strips,
     source: &S,
 ) {
+    let aligned = on.begin_with_lines();
     let Rows { dst, at, step, rows, cols, elem } = on;
     let Strips { bytes, together: Together { first, each, least }, fetched } = strips;
     assert!(elem == S::ELEM && each == S::LINE && least <= rows && least <= each);
     let line = S::LINE;
-    let begin = dst.as_ptr().addr().wrapping_add(at);
-    let aligned = begin.is_multiple_of(CACHE_LINE) && step.unsigned_abs().is_multiple_of(CACHE_LINE);
     let (wanted, most) = if aligned { (1, LINES) } else { (2, RAGGED.min(S::PITCH / CACHE_LINE - 1)) };
     let lines = (bytes / CACHE_LINE * wanted).clamp(1, most);
     let (strip, behind) = (lines * line, if aligned { 0 } else { line });
@@ -174,7 +182,7 @@ pub(crate) fn write<const AVX: bool, S: Source>(
                 (false, true) => Stored::Lines(lines),
                 (false, false) => Stored::FromLine { lines, beginning: col == 0 },
             };
-            before = Some(Part::new(dst, [to, some.len()], step, parts, [S::PITCH, SCRATCH]));
+            before = Some(Part::new(dst, to, step, some.len(), parts, S::PITCH, SCRATCH));
             (making, made) = (made, making);
             (row, next, time) = (end, each, time + 1);
         }
@@ -214,17 +222,19 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Rows that lie `pitch` bytes apart in a scratch of `room` bytes.
+    /// Rows of the destination from byte `to` on, `step` bytes apart, that lie `pitch` bytes apart in a scratch of `room` bytes.
     ///
     /// # Panics
     /// When a row leaves the destination or the scratch.
     #[inline(always)]
     pub(super) fn new(
         dst: &[MaybeUninit<u8>],
-        [to, rows]: [usize; 2],
+        to: usize,
         step: isize,
+        rows: usize,
         stored: Stored,
-        [pitch, room]: [usize; 2],
+        pitch: usize,
+        room: usize,
     ) -> Part {
         let bytes = match stored {
             Stored::Lines(lines) => lines * CACHE_LINE,

@@ -2,11 +2,8 @@
 
 use wide::{u16x8, u32x4, u64x2};
 
-#[cfg(target_arch = "x86_64")]
-use crate::memory::Pair;
-use crate::memory::{CACHE_LINE, REGISTER, Stores, StridedCopy, Transpose, Window};
+use crate::memory::{CACHE_LINE, Pair, REGISTER, Stores, StridedCopy, Transpose, Window};
 use crate::vectors::interleave::{cast, round, transpose_bytes};
-#[cfg(target_arch = "x86_64")]
 use crate::vectors::pairs;
 
 /// Does the copies if they are transposes with elements of 1, 2, 4 or 8 bytes of at least one whole block; otherwise
@@ -93,7 +90,7 @@ impl Transpose<16> for Bytes {
     }
 }
 
-/// Elements of 2 bytes.
+/// Elements of 2 bytes. `has_pairs`: whether the level has vectors of 256 bits; `PAIRS`: whether it may.
 #[derive(Clone, Copy)]
 struct Halves<const PAIRS: bool> {
     has_pairs: bool,
@@ -112,14 +109,13 @@ impl<const PAIRS: bool> Transpose<8> for Halves<PAIRS> {
         cast(u16x8::transpose(cast(rows)))
     }
 
-    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn pair(self, rows: [Pair; 8]) -> [Pair; 8] {
         pairs::transpose_2(rows)
     }
 }
 
-/// Elements of 4 bytes.
+/// Elements of 4 bytes, as [`Halves`].
 #[derive(Clone, Copy)]
 struct Words<const PAIRS: bool> {
     has_pairs: bool,
@@ -138,7 +134,6 @@ impl<const PAIRS: bool> Transpose<4> for Words<PAIRS> {
         cast(round(round(cast::<_, u32x4, 4>(rows))))
     }
 
-    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn pair(self, rows: [Pair; 4]) -> [Pair; 4] {
         pairs::transpose_4(rows)

@@ -17,7 +17,6 @@ pub(crate) mod interleave;
 pub(crate) mod lanes;
 mod mx;
 pub(crate) mod pack;
-#[cfg(target_arch = "x86_64")]
 pub(crate) mod pairs;
 pub(crate) mod steps;
 mod tile_packer;

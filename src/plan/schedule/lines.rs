@@ -6,27 +6,20 @@ use kernels::UnpackArgs;
 use super::assembled;
 use super::blocks::stays_in_unit;
 use crate::plan::conversion::{Conversion, Op};
-use crate::plan::ir::{LINE, Loop, Schedule, is_ragged};
-use crate::tuning::Tuning;
+use crate::plan::ir::{LINE, Loop, Schedule};
 
 /// The least lines of a row of the destination: of fewer, blocks of several rows are assembled.
 const LEAST_LINES: i64 = 4;
 
-/// How much of each row of a transpose's destination a kernel makes together.
-fn strip(loops: &[Loop], conversion: Conversion<'_>) -> Option<usize> {
-    let Op::Copy(size) = conversion.op else { return None };
-    conversion.tuning.strip(size, is_ragged(loops))
-}
-
 /// The loop along which the source lies, where the innermost one makes rows of the destination and a kernel transposes both.
 fn across(loops: &[Loop], conversion: Conversion<'_>) -> Option<usize> {
     let Conversion { src, op: Op::Copy(size), .. } = conversion else { return None };
-    let (strip, size, (run, outer)) = (strip(loops, conversion)?, size as i64, loops.split_last()?);
+    let (strip, size, (run, outer)) = (conversion.strip(loops)?, size as i64, loops.split_last()?);
     let bytes = |l: &Loop| (l.n as i64).saturating_mul(size);
     let rows = stays_in_unit(run) && run.step[4] == size && bytes(run) >= LEAST_LINES * LINE as i64;
     let lies = |l: &Loop| stays_in_unit(l) && l.step[1].abs() == size && bytes(l) >= LINE as i64;
     let across = outer.iter().position(lies)?;
-    (strip > 0 && src.codec.is_none() && rows && run.step[1].abs() != size).then_some(across)
+    (strip.bytes > 0 && src.codec.is_none() && rows && run.step[1].abs() != size).then_some(across)
 }
 
 /// Whether whole tiles become lines of the destination: their rows do, or those of their faces, which follow one another.
@@ -69,7 +62,7 @@ fn transposed(loops: &[Loop], conversion: Conversion<'_>) -> Schedule {
         schedule.blocks[i] = loops[i].n;
     }
     if let Some(i) = schedule.rows {
-        let by_panels = strip(loops, conversion).is_some_and(Tuning::needs_panels);
+        let by_panels = conversion.strip(loops).is_some_and(|strip| strip.panel > 0);
         let rows = if by_panels { u64::MAX } else { conversion.tuning.transposed_rows as u64 };
         schedule.blocks[i] = loops[i].n.min(rows);
     }

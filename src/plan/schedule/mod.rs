@@ -187,6 +187,22 @@ mod tests {
     }
 
     #[test]
+    fn by_way_of_panels_a_call_takes_all_rows_wherever_they_begin() {
+        let blocks = |dtype: DType, rows: u64| {
+            let name = dtype.mlir_name();
+            let from = format!("memref<{rows}x4096x{name}>");
+            let to = format!("memref<{rows}x4096x{name}, strided<[1, {rows}]>>");
+            let plan = plan_with(&[rows, 4096], dtype, &from, &to, Store::Streamed, &builtin::ZEN3);
+            let schedule = &plan.nests[0].schedule;
+            (schedule.assembled, schedule.rows.map(|i| schedule.blocks[i]))
+        };
+        assert_eq!([512, 509].map(|rows| blocks(DType::Bf16, rows)), [(false, Some(4096)); 2]);
+        assert_eq!([512, 509].map(|rows| blocks(DType::F32, rows).1), [Some(1024), Some(4096)]);
+        // Kernels have none of elements of 8 bytes.
+        assert_eq!(blocks(DType::F64, 509).1, Some(1024));
+    }
+
+    #[test]
     fn what_a_kernel_makes_whole_lines_of_is_not_assembled() {
         let rows_to = |dtype, to: &str| {
             let from = format!("memref<64x4096x{}>", DType::mlir_name(dtype));
