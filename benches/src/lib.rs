@@ -11,6 +11,7 @@ use tilewright::family::Descriptor;
 use tilewright::family::tenstorrent::mesh::Mapper;
 use tilewright::family::{Placement, Tensor};
 use tilewright::run::{AlignedBuffer, Executor, reference};
+use tilewright::tuning::{Tuning, in_force};
 use tilewright::{DType, Error, Layout, Options, Plan, Result};
 
 pub use roof::{Roof, Shortest};
@@ -135,11 +136,19 @@ impl Case {
         cases().into_iter().find(|case| case.name == name)
     }
 
-    /// The case at a shape of as many dimensions as its own have, compiled.
+    /// The case at a shape of as many dimensions as its own have, compiled by the profile in force.
     ///
     /// # Errors
     /// Where the shape does not suit it.
     pub fn at(&self, shape: &[u64], isa: Option<Isa>) -> Result<Job> {
+        self.at_with(shape, isa, &in_force()?.tuning())
+    }
+
+    /// The same, compiled by these numbers.
+    ///
+    /// # Errors
+    /// As [`Case::at`].
+    pub fn at_with(&self, shape: &[u64], isa: Option<Isa>, tuning: &Tuning) -> Result<Job> {
         let tensor = Tensor { shape: shape.to_vec(), dtype: self.dtype };
         let mesh: Option<Mapper> = self.mesh.map(str::parse).transpose()?;
         let layout = |pattern: &str, mesh: Option<&Mapper>| -> Result<Layout> {
@@ -148,7 +157,7 @@ impl Case {
         };
         let (from, to) = (layout(&self.from, None)?, layout(&self.to, mesh.as_ref())?);
         let options = Options::default().with_search(self.search).with_isa(isa);
-        let plan = Plan::compile(&from, &to, &options)?;
+        let plan = Plan::compile_with(&from, &to, &options, tuning)?;
         let unpacks = self.from.starts_with("ttnn");
         let bytes =
             if unpacks { plan.source_bytes().max(plan.destination_bytes()) } else { plan.source_bytes() };

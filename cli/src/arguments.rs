@@ -205,6 +205,10 @@ pub(crate) struct BenchArgs {
     /// Tensors begin so many bytes behind a boundary of cache lines; large arrays of malloc and numpy do by 16
     #[arg(long, value_name = "BYTES", default_value = "0", conflicts_with = "pairs", value_parser = clap::value_parser!(u64).range(..4096))]
     pub(crate) offset: u64,
+    /// By turns with the numbers of another profile, whose speed is printed beside: a built-in name, a file, or a text such as
+    /// "direct_pair = 512; direct_runs = 4"; can be given several times
+    #[arg(long, value_name = "PROFILE", conflicts_with = "pairs")]
+    pub(crate) against: Vec<String>,
     /// Print an object for programs
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,11 +1,13 @@
 //! `tilewright bench`: conversions beside memcpy of the same bytes, in the same run.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use kernels::Isa;
 use serde_json::json;
+use tilewright::Result as LibraryResult;
 use tilewright::run::{AlignedBuffer, Executor, Inline, Pool};
-use tilewright::tuning::in_force;
+use tilewright::tuning::{Profile, Tuning, in_force};
 
 use super::arguments::{BenchArgs, beginning};
 use super::failure::{Failure, Result};
@@ -23,10 +25,17 @@ struct Row {
     threads: usize,
     /// See [`Job::bytes`].
     bytes: usize,
+    times: Times,
+}
+
+/// What was measured of a job.
+struct Times {
     ours: Duration,
     memcpy: Duration,
     /// The fastest plain movement of what is read and written.
     roof: Duration,
+    /// How many times as fast it is by each of the other profiles: the median of the turns.
+    speeds: Vec<f64>,
 }
 
 impl Row {
@@ -35,11 +44,11 @@ impl Row {
     }
 
     fn ratio(&self) -> f64 {
-        self.memcpy.as_secs_f64() / self.ours.as_secs_f64()
+        self.times.memcpy.as_secs_f64() / self.times.ours.as_secs_f64()
     }
 
     fn ratio_to_roof(&self) -> f64 {
-        self.roof.as_secs_f64() / self.ours.as_secs_f64()
+        self.times.roof.as_secs_f64() / self.times.ours.as_secs_f64()
     }
 }
 
@@ -98,6 +107,9 @@ fn run_cases(arguments: &BenchArgs, isa: Isa) -> Result<()> {
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let pool = Pool::new(cores)?;
+    let base = in_force()?.tuning();
+    let others =
+        arguments.against.iter().map(|given| profile_of(given, &base)).collect::<Result<Vec<_>>>()?;
     let mut rows = Vec::new();
     if !arguments.json {
         let behind = match arguments.offset {
@@ -114,8 +126,12 @@ fn run_cases(arguments: &BenchArgs, isa: Isa) -> Result<()> {
                 "{size:<4} {threads} threads: {read:.1} GB/s read only, {written:.1} GB/s written only\n"
             ))?;
         }
+        for (i, profile) in others.iter().enumerate() {
+            print(&format!("speed {}: by {}, where the profile in force has 1\n", i + 1, profile.origin()))?;
+        }
+        let speeds: String = (1..=others.len()).map(|i| format!(" {:>8}", format!("speed {i}"))).collect();
         print(&format!(
-            "{:<30} {:>5} {:>7} {:>9} {:>9} {:>6} {:>9} {:>6}\n",
+            "{:<30} {:>5} {:>7} {:>9} {:>9} {:>6} {:>9} {:>6}{speeds}\n",
             "case", "size", "threads", "GB/s", "memcpy", "ratio", "roof", "ratio"
         ))?;
     }
@@ -125,22 +141,27 @@ fn run_cases(arguments: &BenchArgs, isa: Isa) -> Result<()> {
             continue;
         }
         for (size, shape) in [("DRAM", &case.dram), ("L2", &case.l2)] {
-            let job = case.at(shape, Some(isa))?;
-            memory.prepare(&job)?;
+            let tunings = std::iter::once(base).chain(others.iter().map(Profile::tuning));
+            let jobs = tunings
+                .map(|tuning| case.at_with(shape, Some(isa), &tuning))
+                .collect::<LibraryResult<Vec<_>>>()?;
+            memory.prepare(&jobs[0])?;
             if size == "L2" {
-                memory.check(&job, &Inline)?;
+                jobs.iter().try_for_each(|job| memory.check(job, &Inline))?;
             }
             let all: [(usize, &dyn Executor); 2] = [(1, &Inline), (cores, &pool)];
             let take = if size == "DRAM" && cores > 1 { 2 } else { 1 };
             for &(threads, executor) in &all[..take] {
                 let batch = if size == "L2" { 64 } else { 1 };
-                let [ours, memcpy, roof] = measure(&job, &mut memory, executor, batch)?;
-                let row = Row { name: case.name, size, threads, bytes: job.bytes, ours, memcpy, roof };
+                let times = measure(&jobs, &mut memory, executor, batch)?;
+                let row = Row { name: case.name, size, threads, bytes: jobs[0].bytes, times };
                 if !arguments.json {
-                    let [ours, memcpy, roof] = [row.ours, row.memcpy, row.roof].map(|time| row.rate(time));
+                    let Times { ours, memcpy, roof, speeds } = &row.times;
+                    let [ours, memcpy, roof] = [ours, memcpy, roof].map(|time| row.rate(*time));
                     let (ratio, to_roof) = (row.ratio(), row.ratio_to_roof());
+                    let speeds: String = speeds.iter().map(|speed| format!(" {speed:>8.2}")).collect();
                     print(&format!(
-                        "{:<30} {:>5} {:>7} {ours:>9.1} {memcpy:>9.1} {ratio:>6.2} {roof:>9.1} {to_roof:>6.2}\n",
+                        "{:<30} {:>5} {:>7} {ours:>9.1} {memcpy:>9.1} {ratio:>6.2} {roof:>9.1} {to_roof:>6.2}{speeds}\n",
                         row.name, row.size, row.threads
                     ))?;
                 }
@@ -153,13 +174,15 @@ fn run_cases(arguments: &BenchArgs, isa: Isa) -> Result<()> {
             .iter()
             .map(|r| {
                 json!({"case": r.name, "size": r.size, "threads": r.threads, "bytes": r.bytes,
-                    "gb_per_s": r.rate(r.ours), "memcpy_gb_per_s": r.rate(r.memcpy), "ratio": r.ratio(),
-                    "roof_gb_per_s": r.rate(r.roof), "ratio_to_roof": r.ratio_to_roof()})
+                    "gb_per_s": r.rate(r.times.ours), "memcpy_gb_per_s": r.rate(r.times.memcpy), "ratio": r.ratio(),
+                    "roof_gb_per_s": r.rate(r.times.roof), "ratio_to_roof": r.ratio_to_roof(),
+                    "speeds": r.times.speeds})
             })
             .collect();
         print(&format!(
             "{:#}\n",
-            json!({"cpu": cpu(), "isa": isa.name(), "profile": profile()?, "cores": cores, "offset": arguments.offset,
+            json!({"cpu": cpu(), "isa": isa.name(), "profile": profile()?,
+                "against": others.iter().map(|profile| profile.origin().to_string()).collect::<Vec<_>>(), "cores": cores, "offset": arguments.offset,
                 "page_bytes": 2 << 20,
                 "streams": streams.iter().map(Stream::json).collect::<Vec<_>>(), "rows": rows})
         ))?;
@@ -209,18 +232,30 @@ fn streams(pool: &Pool) -> Result<Vec<Stream>> {
     Ok(all)
 }
 
-/// The best time of the job, of memcpy and of the roof, in turns of `batch` runs each, so that all see the same machine.
-fn measure(job: &Job, memory: &mut Memory, executor: &dyn Executor, batch: u32) -> Result<[Duration; 3]> {
+/// The best time of the first job, of memcpy and of the roof, in turns of `batch` runs each, so that all see the same machine. The
+/// other jobs are the same by other profiles, and take their turns too.
+fn measure(jobs: &[Job], memory: &mut Memory, executor: &dyn Executor, batch: u32) -> Result<Times> {
     let (mut ours, mut memcpy, mut shortest) = (Duration::MAX, Duration::MAX, Shortest::default());
+    let Some(job) = jobs.first() else { unreachable!("a case by the profile in force") };
     let roof = Roof::new(job.plan.source_bytes(), job.plan.destination_bytes())?;
+    let mut speeds = vec![Vec::new(); jobs.len() - 1];
     let begun = Instant::now();
     let mut turns = 0;
-    while turns < 3 || begun.elapsed() < 2 * BUDGET {
-        let start = Instant::now();
-        for _ in 0..batch {
-            memory.convert(job, executor)?;
+    while turns < 3 || begun.elapsed() < BUDGET * (1 + jobs.len() as u32) {
+        let mut times = vec![Duration::MAX; jobs.len()];
+        for i in 0..jobs.len() {
+            // Each of them is the first at times: what runs behind something else has its caches.
+            let i = (i + turns) % jobs.len();
+            let start = Instant::now();
+            for _ in 0..batch {
+                memory.convert(&jobs[i], executor)?;
+            }
+            times[i] = start.elapsed() / batch;
         }
-        ours = ours.min(start.elapsed() / batch);
+        ours = ours.min(times[0]);
+        for (speeds, time) in speeds.iter_mut().zip(&times[1..]) {
+            speeds.push(times[0].as_secs_f64() / time.as_secs_f64().max(1e-9));
+        }
         let start = Instant::now();
         for _ in 0..batch {
             memory.memcpy(executor);
@@ -229,7 +264,21 @@ fn measure(job: &Job, memory: &mut Memory, executor: &dyn Executor, batch: u32) 
         memory.roof(&roof, executor, batch, &mut shortest)?;
         turns += 1;
     }
-    Ok([ours, memcpy, shortest.total()])
+    let median = |mut speeds: Vec<f64>| {
+        speeds.sort_by(f64::total_cmp);
+        speeds[speeds.len() / 2]
+    };
+    Ok(Times { ours, memcpy, roof: shortest.total(), speeds: speeds.into_iter().map(median).collect() })
+}
+
+/// The profile of this name, else that of a text such as `direct_pair = 512; direct_runs = 4`, else that of this file. What it does not
+/// name is as in `base`.
+fn profile_of(given: &str, base: &Tuning) -> Result<Profile> {
+    Ok(match Profile::named(given) {
+        Some(profile) => profile,
+        None if given.contains('=') => Profile::parse(&given.replace(';', "\n"), given, base)?,
+        None => Profile::read(Path::new(given), base)?,
+    })
 }
 
 /// The numbers that plans are scheduled by, by their name.
