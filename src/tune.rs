@@ -138,22 +138,30 @@ fn questions() -> Vec<Question> {
     all.push(question("non-temporal stores", shares, one("stream_from", &streamed)));
     let shares = [2, 4, 8, 16].map(|share| Case { share, ..case(DType::Bf16, bf16, bf16_tiles) });
     all.push(question("non-temporal stores of copies", shares.into(), one("direct_from", &streamed)));
-    // Transposes that a kernel makes whole lines of, or that are assembled.
+    // Transposes that a kernel makes whole lines of, from where the source lies or by way of panels, or that are assembled.
     for dtype in [DType::F64, DType::F32, DType::Bf16, DType::U8] {
         let size = dtype.size();
         let place = size.ilog2() as usize;
-        // Kernels have panels of elements of 2 and 4 bytes, for longer strips than of two lines.
-        let strips: &[usize] = if matches!(size, 2 | 4) { &[0, 128, 512] } else { &[0, 128] };
-        let one_of = |name| strips.iter().map(|&strip| vec![(name, place, strip)]).collect();
+        let ways = |strip: &'static str, panel: &'static str, ways: &[[usize; 3]]| -> Vec<Vec<Change>> {
+            let way = |&[bytes, of_source, ahead]: &[usize; 3]| {
+                let ahead = (of_source > 0).then_some(("panels_fetched", 0, ahead));
+                [(strip, place, bytes), (panel, place, of_source)].into_iter().chain(ahead).collect()
+            };
+            ways.iter().map(way).collect()
+        };
+        const EVEN: [[usize; 3]; 5] =
+            [[0, 0, 0], [128, 0, 0], [128, 16 << 10, 2], [256, 16 << 10, 2], [512, 448 << 10, 0]];
+        const ANYWHERE: [[usize; 3]; 5] =
+            [[0, 0, 0], [128, 0, 0], [256, 32 << 10, 2], [512, 64 << 10, 2], [512, 512 << 10, 0]];
         all.push(Question {
             about: format!("strips of transposes of {size}-byte elements"),
             cases: vec![case(dtype, PLAIN, TRANSPOSED)],
-            candidates: one_of("transposed_strip"),
+            candidates: ways("transposed_strip", "transposed_panel", &EVEN),
         });
         all.push(Question {
             about: format!("strips of ragged transposes of {size}-byte elements"),
             cases: vec![case(dtype, RAGGED[0], RAGGED[1])],
-            candidates: one_of("ragged_strip"),
+            candidates: ways("ragged_strip", "ragged_panel", &ANYWHERE),
         });
     }
     let stripped =

@@ -1,6 +1,6 @@
 //! `tilewright bench`: conversions beside memcpy of the same bytes, in the same run.
 
-use std::path::Path;
+use std::ffi::OsStr;
 use std::time::{Duration, Instant};
 
 use kernels::Isa;
@@ -271,13 +271,13 @@ fn measure(jobs: &[Job], memory: &mut Memory, executor: &dyn Executor, batch: u3
     Ok(Times { ours, memcpy, roof: shortest.total(), speeds: speeds.into_iter().map(median).collect() })
 }
 
-/// The profile of this name, else that of a text such as `direct_pair = 512; direct_runs = 4`, else that of this file. What it does not
-/// name is as in `base`.
+/// The profile of a text such as `direct_pair = 512; direct_runs = 4`, or the one of this name or in this file. What it does not name is
+/// as in `base`.
 fn profile_of(given: &str, base: &Tuning) -> Result<Profile> {
-    Ok(match Profile::named(given) {
-        Some(profile) => profile,
-        None if given.contains('=') => Profile::parse(&given.replace(';', "\n"), given, base)?,
-        None => Profile::read(Path::new(given), base)?,
+    Ok(if given.contains('=') {
+        Profile::parse(&given.replace(';', "\n"), given, base)?
+    } else {
+        Profile::find(OsStr::new(given), "--against", base)?
     })
 }
 

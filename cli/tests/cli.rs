@@ -637,6 +637,10 @@ fn shapes_and_types_are_read_as_people_write_them() {
 
 #[test]
 fn a_filter_that_nothing_has_is_an_error_with_the_names() {
+    let message = Place::new().refused(2, "bench|tilize f32|--against|zen99");
+    assert!(message.contains("--against: given `zen99`, needed a file, or one of zen3, zen4"), "{message}");
+    let message = Place::new().refused(2, "bench|tilize f32|--against|segment = 1");
+    assert!(message.contains("segment = 1, line 1"), "{message}");
     let message = Place::new().refused(2, "bench|nosuchfilter");
     assert!(message.contains("nosuchfilter") && message.contains("tilize"), "{message}");
 }

@@ -163,7 +163,7 @@ mod tests {
         };
         let (from, to) = (layout("memref<512x64xbf16>"), layout("memref<512x64xbf16, strided<[1, 512]>>"));
         let options = Options::default().with_store(Store::Streamed);
-        let plan = Plan::compile_with(&from, &to, &options, &builtin::ZEN4).unwrap();
+        let plan = Plan::compile_with(&from, &to, &options, &builtin::COMMON).unwrap();
         // 64 rows of the destination, 1024 bytes each: of 32 of them, a cache line of the source, 512 bytes.
         let nest = &plan.nests[0];
         assert_eq!((nest.loops[0].n, nest.loops[1].n), (64, 512), "{plan}");

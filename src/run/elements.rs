@@ -120,6 +120,7 @@ impl<'p, const N: usize> Calls<'p, N> {
             strip: strip.map_or(0, |strip| strip.bytes),
             strip_fetched: plan.tuning.transposed_fetched,
             panel: strip.map_or(0, |strip| strip.panel),
+            panels_fetched: plan.tuning.panels_fetched,
         };
     }
 

@@ -1,7 +1,7 @@
 //! The profile of this process.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use super::{Machine, Profile, builtin};
@@ -40,26 +40,11 @@ fn find(
 ) -> Result<Profile> {
     let base = builtin::for_machine(machine).1;
     if let Some(given) = variable.filter(|given| !given.is_empty()) {
-        if let Some(profile) = given.to_str().and_then(Profile::named) {
-            return Ok(profile);
-        }
-        return Profile::read(Path::new(given), &base).map_err(|error| of_variable(given, error));
+        return Profile::find(given, VARIABLE, &base);
     }
     match user_file(machine).filter(|path| path.is_file()) {
         Some(path) => Profile::read(&path, &base),
         None => Ok(Profile::for_machine(machine)),
-    }
-}
-
-/// A file that is not there may have been meant as a name.
-fn of_variable(given: &OsStr, error: Error) -> Error {
-    match error {
-        Error::Io { kind: std::io::ErrorKind::NotFound, .. } => {
-            let names: Vec<&str> = builtin::ALL.iter().map(|(name, _)| *name).collect();
-            let needed = format!("a file, or one of {}", names.join(", "));
-            Error::value(VARIABLE, format!("`{}`", given.display()), needed)
-        }
-        other => other,
     }
 }
 

@@ -144,13 +144,17 @@ constants! {
     /// Lines of the source of which such a block takes all elements, for elements of 1, 2, 4 and 8 bytes; a number.
     transposed_lines: [usize; 4], 1, 256;
     /// Where rows of the destination run across the source, and a kernel makes whole lines by itself: how much of each row is made
-    /// together, for elements of 1, 2, 4 and 8 bytes; 0 for blocks that are assembled. More than two lines, of elements of 2 and 4
-    /// bytes, are made of a panel of the source, which is brought together in L2 first.
+    /// together, for elements of 1, 2, 4 and 8 bytes; 0 for blocks that are assembled. More than two lines are made of panels only.
     transposed_strip: [usize; 4], 0, 1024;
     /// The same where rows of the destination begin anywhere in a line.
     ragged_strip: [usize; 4], 0, 1024;
-    /// How much of the source such a panel has: what stays in L2.
-    transposed_panel: usize, 4096, 1 << 20;
+    /// How much of the source is brought together before strips of rows are made of it, for elements of 1, 2, 4 and 8 bytes: a panel,
+    /// which stays in L1 or L2. 0 for strips that are made from where the source lies.
+    transposed_panel: [usize; 4], 0, 1 << 20;
+    /// The same where rows of the destination begin anywhere in a line.
+    ragged_panel: [usize; 4], 0, 1 << 20;
+    /// How many panels ahead the source is fetched; a number, 0 fetches nothing.
+    panels_fetched: usize, 0, 64;
     /// The most such rows of one call, unless they are made of panels; they lie far apart, and more at a time are slower; a number.
     transposed_rows: usize, 16, 1 << 20;
     /// How much of each row of the source is fetched together there, while as much is transposed; 0 fetches nothing.
@@ -221,14 +225,13 @@ impl Tuning {
     pub(crate) fn strip(&self, size: usize, ragged: bool) -> Option<Strip> {
         const TWO_LINES: usize = 128;
         let i = [1, 2, 4, 8].iter().position(|&other| other == size)?;
-        let bytes = if ragged { self.ragged_strip } else { self.transposed_strip }[i];
-        // Kernels have panels of these elements only.
-        let by_panels = bytes > TWO_LINES && matches!(size, 2 | 4);
-        Some(if by_panels {
-            Strip { bytes, panel: self.transposed_panel }
+        let (bytes, panel) = if ragged {
+            (self.ragged_strip[i], self.ragged_panel[i])
         } else {
-            Strip { bytes: bytes.min(TWO_LINES), panel: 0 }
-        })
+            (self.transposed_strip[i], self.transposed_panel[i])
+        };
+        let most = if panel > 0 { usize::MAX } else { TWO_LINES };
+        Some(Strip { bytes: bytes.min(most), panel })
     }
 
     /// Whether every number is inside of its limits.

@@ -1,5 +1,6 @@
 //! A profile: a table of constants, where it came from, and how it is written as text.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -92,6 +93,26 @@ impl Profile {
         let text = String::from_utf8(bytes)
             .map_err(|_| Error::file(name, ErrorKind::InvalidData, "a profile is text in UTF-8"))?;
         Ok(Profile { tuning: parse(&text, name, base)?, origin: Origin::File(path.to_owned()) })
+    }
+
+    /// The built-in profile of this name or, where there is none, that of this file; what it does not name is as in `base`. `what` says
+    /// in errors who named it.
+    ///
+    /// # Errors
+    /// [`Error::Value`] where it is neither; otherwise as [`Profile::read`].
+    pub fn find(given: &OsStr, what: &str, base: &Tuning) -> Result<Profile> {
+        if let Some(profile) = given.to_str().and_then(Profile::named) {
+            return Ok(profile);
+        }
+        Profile::read(Path::new(given), base).map_err(|error| match error {
+            // A file that is not there may have been meant as a name.
+            Error::Io { kind: ErrorKind::NotFound, .. } => {
+                let names: Vec<&str> = builtin::ALL.iter().map(|(name, _)| *name).collect();
+                let needed = format!("a file, or one of {}", names.join(", "));
+                Error::value(what, format!("`{}`", given.display()), needed)
+            }
+            other => other,
+        })
     }
 
     /// The lines of a profile for what differs from `base`: read over `base`, they give these constants.

@@ -70,7 +70,10 @@ impl Kernels {
         match self.isa {
             Isa::Scalar => None,
             Isa::Base => NonTemporal::sse(),
-            // SAFETY: D1: the processor has AVX2, which includes AVX.
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: D1: the processor has AVX2, which includes AVX, and all of AVX-512 that is asked for.
+            Isa::V4 if !slows_for_512_bits() => unsafe { NonTemporal::avx512() },
+            // SAFETY: D1: the processor has AVX2.
             Isa::V3 | Isa::V4 => unsafe { NonTemporal::avx() },
         }
     }

@@ -11,6 +11,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use super::cache::CACHE_LINE;
+use super::squares::Pair;
 
 /// Bytes written by kernels, through the caches or past them.
 ///
@@ -254,8 +255,9 @@ impl Drop for FenceOnDrop {
 
 /// Non-temporal stores, as the processor has them.
 ///
-/// Fact S1, cited by the unsafe blocks below: `Avx` comes from [`NonTemporal::avx`] alone, whose callers promise that the
-/// processor has AVX. `Sse` needs SSE, which every x86-64 has.
+/// Fact S1, cited by the unsafe blocks below: `Avx` comes from [`NonTemporal::avx`] and [`NonTemporal::avx512`] alone, whose callers
+/// promise that the processor has AVX, and `whole_lines` is set by the latter alone, whose callers promise AVX-512 F, BW, DQ and VL.
+/// `Sse` needs SSE, which every x86-64 has.
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, reason = "there are none without the assembly")]
 pub(crate) enum NonTemporal {
@@ -267,7 +269,24 @@ pub(crate) enum NonTemporal {
 
 /// Non-temporal stores of a width known to the compiler, as the innermost loops have no time to ask.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stores<const AVX: bool>(());
+pub(crate) struct Stores<const AVX: bool> {
+    /// Whether there are stores of whole lines.
+    whole_lines: bool,
+}
+
+impl<const AVX: bool> Stores<AVX> {
+    /// Whether there are stores of whole lines.
+    #[inline(always)]
+    pub(super) fn has_whole_lines(self) -> bool {
+        self.whole_lines
+    }
+
+    /// The same without them.
+    #[inline(always)]
+    pub(super) fn without_whole_lines(self) -> Stores<AVX> {
+        Stores { whole_lines: false }
+    }
+}
 
 /// Bytes of one copy by [`Stores::copy_unit`]. Two that fill a line soon one after the other leave the processor together.
 pub(crate) const STORE_BYTES: usize = 32;
@@ -279,13 +298,19 @@ mod instructions {
     impl NonTemporal {
         /// The stores of every x86-64.
         pub(crate) const fn sse() -> Option<NonTemporal> {
-            Some(NonTemporal::Sse(Stores(())))
+            Some(NonTemporal::Sse(Stores { whole_lines: false }))
         }
 
         /// # Safety
         /// The processor has AVX.
         pub(crate) const unsafe fn avx() -> Option<NonTemporal> {
-            Some(NonTemporal::Avx(Stores(())))
+            Some(NonTemporal::Avx(Stores { whole_lines: false }))
+        }
+
+        /// # Safety
+        /// The processor has AVX, and AVX-512 F, BW, DQ and VL.
+        pub(crate) const unsafe fn avx512() -> Option<NonTemporal> {
+            Some(NonTemporal::Avx(Stores { whole_lines: true }))
         }
 
         /// Copies whole lines to where one begins. Its callers are compiled for AVX where the stores are of AVX, and leave no
@@ -308,6 +333,25 @@ mod instructions {
                     }
                 }
             }
+        }
+    }
+
+    /// Stores a line from registers, by one store: where lines lie apart, Zen 4 transposes 8 GB/s by two stores each, 12 by one.
+    ///
+    /// # Safety
+    /// The bytes are writable, and a line begins with them.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(crate) unsafe fn store_line(line: [Pair; 2], dst: *mut u8) {
+        let line: safe_arch::m512i = bytemuck::cast(line);
+        // SAFETY: the caller's promise.
+        unsafe {
+            std::arch::asm!(
+                "vmovntps [{dst}], {line}",
+                dst = in(reg) dst,
+                line = in(zmm_reg) line.0,
+                options(nostack, preserves_flags),
+            );
         }
     }
 
@@ -432,6 +476,32 @@ mod instructions {
             }
         }
 
+        /// Copies two lines, by a store each where there are such.
+        ///
+        /// # Safety
+        /// They are readable and writable, and `dst` is where a line begins.
+        #[inline(always)]
+        pub(in super::super) unsafe fn copy_two_lines(self, src: *const u8, dst: *mut u8) {
+            let unit = STORE_BYTES as isize;
+            // SAFETY: S1 and the caller's promise; the registers that are changed are declared.
+            unsafe {
+                if AVX && self.whole_lines {
+                    std::arch::asm!(
+                        "vmovups zmm0, [{src}]",
+                        "vmovups zmm1, [{src} + 64]",
+                        "vmovntps [{dst}], zmm0",
+                        "vmovntps [{dst} + 64], zmm1",
+                        src = in(reg) src,
+                        dst = in(reg) dst,
+                        out("xmm0") _, out("xmm1") _,
+                        options(nostack, preserves_flags),
+                    );
+                } else {
+                    self.copy_four::<false>(src, [unit, 2 * unit, 0], dst, [unit, 2 * unit]);
+                }
+            }
+        }
+
         /// Leaves no dirty upper halves of registers to code compiled for SSE.
         #[inline(always)]
         pub(crate) fn end(self) {
@@ -502,9 +572,22 @@ mod instructions {
             None
         }
 
+        /// # Safety
+        /// None is needed here; elsewhere the processor must have AVX-512.
+        pub(crate) const unsafe fn avx512() -> Option<NonTemporal> {
+            None
+        }
+
         pub(crate) fn copy_lines(self, src: &[MaybeUninit<u8>], dst: &mut [MaybeUninit<u8>]) {
             dst.copy_from_slice(src);
         }
+    }
+
+    /// # Safety
+    /// The bytes are writable.
+    pub(crate) unsafe fn store_line(line: [Pair; 2], dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { dst.cast::<[Pair; 2]>().write_unaligned(line) }
     }
 
     impl<const AVX: bool> Stores<AVX> {
@@ -520,6 +603,13 @@ mod instructions {
         pub(crate) unsafe fn copy_halves(self, src: *const u8, dst: *mut u8) {
             // SAFETY: the caller's promise.
             unsafe { self.copy_unit(src, dst) }
+        }
+
+        /// # Safety
+        /// They are readable and writable.
+        pub(in super::super) unsafe fn copy_two_lines(self, src: *const u8, dst: *mut u8) {
+            // SAFETY: the caller's promise.
+            unsafe { dst.copy_from(src, 2 * CACHE_LINE) }
         }
 
         /// # Safety
@@ -574,6 +664,7 @@ unsafe fn copy_units<const AVX: bool>(
 }
 
 use instructions::fence;
+pub(super) use instructions::store_line;
 
 #[cfg(test)]
 mod tests {

@@ -1,21 +1,25 @@
-//! Transposes by way of L2. A panel of the source is brought there first: so many bytes of each of the rows of which a longer run
-//! of each row of the destination is made. Then some rows of the destination at a time are put together in L1, and leave it by
-//! non-temporal stores.
+//! Transposes by way of panels. A panel of the source is brought together first: so many bytes of each of the rows of which a longer
+//! run of each row of the destination is made. Then rows of the destination are made of it, and go past the caches.
 //!
-//! So both sides are read and written in long runs, one after the other. Strips read shorter runs, and write two lines of each row.
+//! So the source is read in runs of several lines, which come from L2 twice as fast as single lines where rows lie a power of two
+//! apart: those share a set of L1, and on Zen 4 a set takes one line in eight cycles. While one panel is transposed, a later one
+//! is fetched.
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use super::cache::CACHE_LINE;
 use super::non_temporal::Stores;
 use super::strips::{Part, Rows, Stored};
 
-/// Sizes in bytes: of the runs of the destination that are made together, and of a panel.
+/// Sizes in bytes of the runs of the destination that are made together, and of a panel; and how many panels ahead the source is
+/// fetched, 0 for not at all.
 #[derive(Clone, Copy)]
 pub(crate) struct Panels {
     pub(crate) run: usize,
     pub(crate) panel: usize,
+    pub(crate) fetched: usize,
 }
 
 /// The longest run of the destination.
@@ -24,7 +28,7 @@ const MAX_RUN: usize = 1024;
 /// The largest panel.
 const MAX_PANEL: usize = 1 << 20;
 
-/// Transposes what a panel is made of.
+/// What a panel is made of.
 pub(crate) trait Source {
     /// The fewest rows, and columns, that can be transposed.
     const LEAST: usize;
@@ -46,7 +50,148 @@ thread_local! {
     static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Writes the rows by way of panels.
+/// How rows of the destination are divided into panels: into strips of columns, and each strip into some rows at a time.
+pub(super) struct Division {
+    rows: usize,
+    cols: usize,
+    elem: usize,
+    /// Columns of a strip but for the last one, and how many more of them a panel has.
+    run: usize,
+    behind: usize,
+    /// The most rows of a panel, and the fewest.
+    most: usize,
+    least: usize,
+    /// Panels ahead that are fetched.
+    fetched: usize,
+}
+
+/// What a panel has: columns of rows.
+pub(super) struct Panel {
+    pub(super) rows: Range<usize>,
+    pub(super) cols: Range<usize>,
+    /// Whether no column follows.
+    pub(super) is_last: bool,
+}
+
+impl Division {
+    /// Of rows of the destination. Where they begin anywhere in a line, a panel has one line more of each than is stored, so that
+    /// what is stored can end where a line does.
+    ///
+    /// # Panics
+    /// When an element is no part of a line, or there are fewer rows or columns than the least.
+    #[inline(always)]
+    pub(super) fn new<S: Source>(on: &Rows<'_>, panels: Panels) -> Division {
+        let &Rows { rows, cols, elem, .. } = on;
+        let (line, least) = (CACHE_LINE / elem, S::LEAST);
+        assert!(CACHE_LINE.is_multiple_of(elem) && least <= line && least <= rows && least <= cols);
+        let run = (panels.run.min(MAX_RUN) / CACHE_LINE).max(1) * line;
+        let behind = if on.begin_with_lines() { 0 } else { line };
+        let lines = panels.panel.min(MAX_PANEL) / CACHE_LINE / (run + behind);
+        let most = lines.clamp(1, (rows * elem).div_ceil(CACHE_LINE)) * line;
+        Division { rows, cols, elem, run, behind, most, least, fetched: panels.fetched }
+    }
+
+    /// Lines of a row that are stored of a panel, unless it is one of the last.
+    pub(super) fn lines(&self) -> usize {
+        self.run * self.elem / CACHE_LINE
+    }
+
+    /// Bytes from a column of a panel to the next: an odd number of lines, so that what lies one above the other does not share
+    /// sets of L1.
+    #[inline(always)]
+    pub(super) fn pitch(&self) -> usize {
+        (self.most * self.elem / CACHE_LINE | 1) * CACHE_LINE
+    }
+
+    /// Bytes of the largest panel.
+    #[inline(always)]
+    pub(super) fn size(&self) -> usize {
+        (self.run + CACHE_LINE / self.elem) * self.pitch()
+    }
+
+    /// The panel of some rows of a strip, if there is such a strip.
+    #[inline(always)]
+    fn panel(&self, strip: usize, part: usize) -> Option<Panel> {
+        let col = strip.checked_mul(self.run).filter(|&col| col < self.cols)?;
+        let left = self.cols - col;
+        // What is less than a line of a strip of its own goes with the strip before.
+        let is_last = left < self.run + CACHE_LINE / self.elem;
+        let end = if is_last { self.cols } else { col + self.run + self.behind };
+        let last_row = (part * self.most).saturating_add(self.most).min(self.rows);
+        // What is less than can be transposed is made once more with what is before it.
+        let rows = (part * self.most).min(last_row - self.least)..last_row;
+        Some(Panel { rows, cols: col..end, is_last })
+    }
+
+    /// Brings one panel after the other together in a room, and calls `each` with the room, the panel, and what fetches a later
+    /// one, which is to be asked `times(rows)` times for a panel of so many rows.
+    #[inline(always)]
+    pub(super) fn each<S: Source>(
+        &self,
+        source: &S,
+        room: &mut [u8],
+        times: impl Fn(usize) -> usize,
+        mut each: impl FnMut(&[u8], Panel, &mut Fetch<'_, S>),
+    ) {
+        let (parts, pitch) = (self.rows.div_ceil(self.most), self.pitch());
+        let (mut strip, mut part) = (0, 0);
+        let (mut later_strip, mut later_part) = (self.fetched / parts, self.fetched % parts);
+        while let Some(panel) = self.panel(strip, part) {
+            for (col, to) in panel.cols.clone().zip(room.chunks_mut(pitch)) {
+                copy(source.bytes(panel.rows.start, col, panel.rows.len()), to);
+            }
+            let later = self.panel(later_strip, later_part).filter(|_| self.fetched > 0);
+            let (rows, cols) = later.map_or((0..0, 0..0), |later| (later.rows, later.cols));
+            let step = cols.len().div_ceil(times(panel.rows.len()).max(1));
+            let is_last = panel.is_last;
+            each(room, panel, &mut Fetch { source, rows, cols, step });
+            part += 1;
+            if part == parts {
+                if is_last {
+                    break;
+                }
+                (strip, part) = (strip + 1, 0);
+            }
+            later_part += 1;
+            if later_part == parts {
+                (later_strip, later_part) = (later_strip + 1, 0);
+            }
+        }
+    }
+}
+
+/// Fetches what a panel will be made of, some columns at a time.
+pub(super) struct Fetch<'s, S> {
+    source: &'s S,
+    rows: Range<usize>,
+    cols: Range<usize>,
+    step: usize,
+}
+
+impl<S: Source> Fetch<'_, S> {
+    /// Some more columns, as far as there are some.
+    #[inline(always)]
+    pub(super) fn some(&mut self) {
+        for col in self.cols.by_ref().take(self.step) {
+            let bytes = self.source.bytes(self.rows.start, col, self.rows.len());
+            super::prefetch(bytes, 0, bytes.len());
+        }
+    }
+}
+
+/// Calls `work` with so many bytes of this thread's, the first where a line begins.
+#[inline(always)]
+pub(super) fn with_room(bytes: usize, work: impl FnOnce(&mut [u8])) {
+    // Taken, and not borrowed in a closure: that would not be compiled for the level.
+    let mut room = ROOM.take();
+    room.resize(room.len().max(bytes + CACHE_LINE), 0);
+    let to_line = room.as_ptr().align_offset(CACHE_LINE).min(CACHE_LINE);
+    work(&mut room[to_line..][..bytes]);
+    ROOM.set(room);
+}
+
+/// Writes the rows by way of panels. Some rows of a panel at a time are put together in L1, and leave it by non-temporal stores
+/// once the next ones are made: what was stored a moment ago cannot be loaded across the stores that made it.
 ///
 /// # Panics
 /// When a row leaves the destination, an element is no part of a line, or there are fewer rows or columns than the least.
@@ -57,63 +202,50 @@ pub(crate) fn write<const AVX: bool, S: Source>(
     panels: Panels,
     source: &S,
 ) {
-    let aligned = on.begin_with_lines();
-    let Rows { dst, at, step, rows, cols, elem } = on;
-    let line = CACHE_LINE / elem;
-    assert!(CACHE_LINE.is_multiple_of(elem) && S::LEAST <= line && S::LEAST <= rows && S::LEAST <= cols);
-    let lines = (panels.run.min(MAX_RUN) / CACHE_LINE).max(1);
-    // Of rows that begin anywhere in a line one line more is made than is stored, so that what is stored can end where a line does.
-    let (run, behind) = (lines * line, if aligned { 0 } else { line });
-    // What a panel has of each row of the source.
-    let panel_lines = panels.panel.min(MAX_PANEL) / CACHE_LINE / (run + line);
-    let panel_lines = panel_lines.clamp(1, (rows * elem).div_ceil(CACHE_LINE));
-    let most = panel_lines * line;
-    // An odd number of lines, so that what lies one above the other does not share sets of L1.
-    let (panel_pitch, room_pitch) = ((panel_lines | 1) * CACHE_LINE, ((lines + 1) | 1) * CACHE_LINE);
-    let (panel_size, made_size) = ((run + line) * panel_pitch, line * room_pitch);
-    // Taken, and not borrowed in a closure: that would not be compiled for the level.
-    let mut room = ROOM.take();
-    room.resize(room.len().max(panel_size + made_size + CACHE_LINE), 0);
-    let to_line = room.as_ptr().align_offset(CACHE_LINE).min(CACHE_LINE);
-    let (panel, made) = room[to_line..].split_at_mut(panel_size);
-    let made = &mut made[..made_size];
-    let mut col = 0;
-    loop {
-        let left = cols - col;
-        let is_last = left < run + line;
-        let count = if is_last { left } else { run + behind };
-        let stored = match (is_last, aligned) {
-            (true, _) => Stored::Ends { to_line: col > 0, bytes: left * elem },
-            (false, true) => Stored::Lines(lines),
-            (false, false) => Stored::FromLine { lines, beginning: col == 0 },
-        };
-        let mut row = 0;
-        while row < rows {
-            let end = (row + most).min(rows);
-            // What is less than can be transposed is made once more with what is before it.
-            let first = row.min(end - S::LEAST);
-            for (c, to) in panel.chunks_mut(panel_pitch).take(count).enumerate() {
-                copy(source.bytes(first, col + c, end - first), to);
-            }
-            let mut some = first;
-            while some < end {
-                let begin = some.min(end - S::LEAST);
-                let part = (begin + line).min(end) - begin;
-                let from = (&panel[(begin - first) * elem..], panel_pitch);
-                source.transpose(from, [part, count], (super::as_written(made), room_pitch));
-                let to = at.wrapping_add_signed((begin as isize).wrapping_mul(step)).wrapping_add(col * elem);
-                let part = Part::new(dst, to, step, part, stored, room_pitch, made.len());
+    let (aligned, division) = (on.begin_with_lines(), Division::new::<S>(&on, panels));
+    let Rows { dst, at, step, elem, .. } = on;
+    let (line, lines, pitch) = (CACHE_LINE / elem, division.lines(), division.pitch());
+    let made_pitch = (lines + 1 | 1) * CACHE_LINE;
+    let made_size = line * made_pitch;
+    with_room(
+        division.size() + 2 * made_size,
+        #[inline(always)]
+        |room| {
+            let (room, made) = room.split_at_mut(division.size());
+            let (mut making, mut made) = made.split_at_mut(made_size);
+            let mut waiting: Option<Part> = None;
+            division.each(
+                source,
+                room,
+                |rows| rows.div_ceil(line),
+                #[inline(always)]
+                |panel, Panel { rows, cols, is_last }, fetch| {
+                    let stored = match (is_last, aligned) {
+                        (true, _) => Stored::Ends { to_line: cols.start > 0, bytes: cols.len() * elem },
+                        (false, true) => Stored::Lines(lines),
+                        (false, false) => Stored::FromLine { lines, beginning: cols.start == 0 },
+                    };
+                    for some in rows.clone().step_by(line) {
+                        fetch.some();
+                        let begin = some.min(rows.end - S::LEAST);
+                        let count = (begin + line).min(rows.end) - begin;
+                        let from = (&panel[(begin - rows.start) * elem..], pitch);
+                        source.transpose(from, [count, cols.len()], (super::as_written(making), made_pitch));
+                        if let Some(part) = waiting {
+                            part.store_all(stores, super::as_uninit(made), dst);
+                        }
+                        let to = at.wrapping_add_signed((begin as isize).wrapping_mul(step));
+                        let to = to.wrapping_add(cols.start * elem);
+                        waiting = Some(Part::new(dst, to, step, count, stored, made_pitch, made_size));
+                        std::mem::swap(&mut making, &mut made);
+                    }
+                },
+            );
+            if let Some(part) = waiting {
                 part.store_all(stores, super::as_uninit(made), dst);
-                some = begin + line;
             }
-            row = end;
-        }
-        if is_last {
-            break;
-        }
-        col += run;
-    }
-    ROOM.set(room);
+        },
+    );
 }
 
 /// Copies bytes to the beginning of others, two lines at a time, in the order in which they lie.

@@ -82,6 +82,24 @@ unsafe fn pair<const B: usize>(
     dst_step: isize,
     transpose: impl Transpose<B>,
 ) {
+    // SAFETY: the caller's promise; nothing is taken to be aligned.
+    unsafe {
+        for (i, pair) in transposed_pair(src, src_step, transpose).iter().enumerate() {
+            dst.offset(i as isize * dst_step).cast::<Pair>().write_unaligned(*pair);
+        }
+    }
+}
+
+/// Two blocks, transposed, that follow one another along the rows of a destination: `2 * B` registers of the source.
+///
+/// # Safety
+/// They are readable.
+#[inline(always)]
+pub(super) unsafe fn transposed_pair<const B: usize>(
+    src: *const u8,
+    src_step: isize,
+    transpose: impl Transpose<B>,
+) -> [Pair; B] {
     let mut pairs = [Pair::zeroed(); B];
     // SAFETY: the caller's promise; nothing is taken to be aligned.
     unsafe {
@@ -91,11 +109,8 @@ unsafe fn pair<const B: usize>(
             let register = |src: *const u8| src.offset(at).cast::<[u64; 2]>().read_unaligned();
             *pair = bytemuck::cast([register(src), register(second)]);
         }
-        let transposed = transpose.pair(pairs);
-        for (i, pair) in transposed.iter().enumerate() {
-            dst.offset(i as isize * dst_step).cast::<Pair>().write_unaligned(*pair);
-        }
     }
+    transpose.pair(pairs)
 }
 
 /// Lines so far apart lie in one of two sets of L1.

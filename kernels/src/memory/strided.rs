@@ -10,6 +10,7 @@ use super::non_temporal::{STORE_BYTES, Stores};
 use super::panels::{self, Panels};
 use super::squares::{REGISTER, SIDE, Transpose, block, square, square_together, squares};
 use super::strips::{self, Rows, Source, Strips, Together};
+use super::whole_lines;
 use super::window::{OuterLoop, Window, assert_loop_count, for_each_iteration};
 
 /// One iteration of a [`StridedCopy`]: a [`Window`] together with the slices it lies in.
@@ -295,11 +296,11 @@ impl<'a> WindowCopy<'a> {
     /// [`WindowCopy::blocks`] with non-temporal stores, in strips of about `hints.strip` bytes of each row of the destination, so
     /// that whole lines leave L1 soon after they were made. Lines of the source are read whole.
     #[inline(always)]
-    fn strips<const B: usize, const AVX: bool>(
+    fn strips<const B: usize, const AVX: bool, T: Transpose<B>>(
         self,
         stores: Stores<AVX>,
         hints: Hints,
-        transpose: impl Transpose<B>,
+        transpose: T,
     ) {
         let WindowCopy { elem, src, src_at, dst, dst_at, window } = self;
         let to_line = src.as_ptr().addr().wrapping_add(src_at).wrapping_neg() % CACHE_LINE;
@@ -307,9 +308,14 @@ impl<'a> WindowCopy<'a> {
         let rows = Rows { dst, at: dst_at, step: window.dst_row, rows: window.rows, cols: window.cols, elem };
         assert_eq!(elem * B, REGISTER);
         let source = Transposed::<B, _> { src, src_at, window, transpose };
+        let panels = Panels { run: hints.strip, panel: hints.panel, fetched: hints.panels_fetched };
+        if const { T::PAIRS } && hints.panel > 0 && stores.has_whole_lines() && whole_lines::suit(&rows) {
+            // SAFETY: S1: the processor has AVX-512 F, BW, DQ and VL.
+            return unsafe { whole_lines::write(rows, panels, &source, transpose) };
+        }
         // Of other elements, and without vectors of 256 bits, they are not worth the time it takes to compile them.
         if const { AVX && matches!(REGISTER / B, 2 | 4) } && hints.panel > 0 {
-            return panels::write(stores, rows, Panels { run: hints.strip, panel: hints.panel }, &source);
+            return panels::write(stores, rows, panels, &source);
         }
         let strips = Strips { bytes: hints.strip, together, fetched: hints.strip_fetched / elem };
         strips::write(stores, rows, strips, &source);
@@ -412,12 +418,15 @@ pub struct Hints {
     /// from the first element.
     pub run_fetched: usize,
     /// Of rows of the destination that are transposed with non-temporal stores, the bytes that are made together, one or two
-    /// cache lines, or up to 1 KiB by way of a panel, where elements are of 2 or 4 bytes; if it is 0, no rows are.
+    /// cache lines, or up to 1 KiB by way of a panel; if it is 0, no rows are.
     pub strip: usize,
     /// Bytes of each row of the source that are fetched together while such rows are made; 0 for none.
     pub strip_fetched: usize,
-    /// Bytes of the source that are brought together in L2 before such rows are made of them, up to 1 MiB; 0 for none.
+    /// Bytes of the source that are brought together before such rows are made of them, up to 1 MiB; 0 for none. Of elements of 1 and
+    /// 8 bytes that is done where the level has AVX-512 and rows begin and end with lines, otherwise as without panels.
     pub panel: usize,
+    /// How many such panels ahead the source is fetched; 0 for not at all.
+    pub panels_fetched: usize,
 }
 
 impl Hints {

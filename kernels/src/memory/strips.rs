@@ -106,6 +106,8 @@ pub(crate) fn write<const AVX: bool, S: Source>(
     strips: Strips,
     source: &S,
 ) {
+    // On Zen 5 copies by stores of whole lines have eight to nine tenths of the speed; strips have not been measured with them.
+    let stores = stores.without_whole_lines();
     let aligned = on.begin_with_lines();
     let Rows { dst, at, step, rows, cols, elem } = on;
     let Strips { bytes, together: Together { first, each, least }, fetched } = strips;
@@ -152,7 +154,7 @@ pub(crate) fn write<const AVX: bool, S: Source>(
                             || {
                                 for _ in 0..S::LINE / (LINES * S::DRAINS) {
                                     // SAFETY: M5; `Source` promises so many calls, which are all rows. They begin with a line.
-                                    unsafe { copy_two_lines(stores, from, to) };
+                                    unsafe { stores.copy_two_lines(from, to) };
                                     from = from.wrapping_add(S::PITCH);
                                     to = to.wrapping_offset(step);
                                 }
@@ -320,7 +322,7 @@ unsafe fn copy_lines<const AVX: bool>(
     unsafe {
         let (mut src, mut dst) = (src.add(from), dst.add(to));
         for _ in 0..lines / 2 {
-            copy_two_lines(stores, src, dst);
+            stores.copy_two_lines(src, dst);
             (src, dst) = (src.wrapping_add(2 * CACHE_LINE), dst.wrapping_add(2 * CACHE_LINE));
         }
         if lines % 2 == 1 {
@@ -328,15 +330,4 @@ unsafe fn copy_lines<const AVX: bool>(
             stores.copy_unit(src.add(STORE_BYTES), dst.add(STORE_BYTES));
         }
     }
-}
-
-/// Copies two lines.
-///
-/// # Safety
-/// They are readable and writable, and `dst` is where a line begins.
-#[inline(always)]
-unsafe fn copy_two_lines<const AVX: bool>(stores: Stores<AVX>, src: *const u8, dst: *mut u8) {
-    let unit = STORE_BYTES as isize;
-    // SAFETY: the caller's promise.
-    unsafe { stores.copy_four::<false>(src, [unit, 2 * unit, 0], dst, [unit, 2 * unit]) }
 }

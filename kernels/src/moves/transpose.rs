@@ -16,10 +16,10 @@ pub(crate) fn attempt<const PAIRS: bool>(copy: StridedCopy<'_>) -> Option<Stride
     }
     let has_pairs = copy.has_pairs();
     match copy.elem() {
-        1 => copy.blocks(Bytes),
+        1 => copy.blocks(Bytes::<false>),
         2 => copy.blocks(Halves::<PAIRS> { has_pairs }),
         4 => copy.blocks(Words::<PAIRS> { has_pairs }),
-        _ => copy.blocks(Doubles),
+        _ => copy.blocks(Doubles::<false>),
     }
     None
 }
@@ -38,10 +38,10 @@ pub(crate) fn attempt_non_temporal<const AVX: bool>(
         return Some(copy);
     }
     match copy.elem() {
-        1 => copy.strips(stores, Bytes),
+        1 => copy.strips(stores, Bytes::<AVX>),
         2 => copy.strips(stores, Halves::<AVX> { has_pairs: AVX }),
         4 => copy.strips(stores, Words::<AVX> { has_pairs: AVX }),
-        _ => copy.strips(stores, Doubles),
+        _ => copy.strips(stores, Doubles::<AVX>),
     }
     None
 }
@@ -79,11 +79,23 @@ fn oriented(copy: StridedCopy<'_>) -> (StridedCopy<'_>, bool) {
     (if copy.window().src_row < 0 { copy.with_rows_reversed() } else { copy }, true)
 }
 
-/// Elements of 1 byte.
+/// Elements of 1 byte. `PAIRS`: whether there are pairs of blocks, of which only whole lines are made.
 #[derive(Clone, Copy)]
-struct Bytes;
+struct Bytes<const PAIRS: bool>;
 
-impl Transpose<16> for Bytes {
+impl<const PAIRS: bool> Transpose<16> for Bytes<PAIRS> {
+    const PAIRS: bool = PAIRS;
+
+    #[inline(always)]
+    fn has_pairs(self) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn pair(self, rows: [Pair; 16]) -> [Pair; 16] {
+        pairs::transpose_1(rows)
+    }
+
     #[inline(always)]
     fn block(self, rows: [[u8; REGISTER]; 16]) -> [[u8; REGISTER]; 16] {
         transpose_bytes(rows)
@@ -140,11 +152,23 @@ impl<const PAIRS: bool> Transpose<4> for Words<PAIRS> {
     }
 }
 
-/// Elements of 8 bytes.
+/// Elements of 8 bytes, as [`Bytes`].
 #[derive(Clone, Copy)]
-struct Doubles;
+struct Doubles<const PAIRS: bool>;
 
-impl Transpose<2> for Doubles {
+impl<const PAIRS: bool> Transpose<2> for Doubles<PAIRS> {
+    const PAIRS: bool = PAIRS;
+
+    #[inline(always)]
+    fn has_pairs(self) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn pair(self, rows: [Pair; 2]) -> [Pair; 2] {
+        pairs::transpose_8(rows)
+    }
+
     #[inline(always)]
     fn block(self, rows: [[u8; REGISTER]; 2]) -> [[u8; REGISTER]; 2] {
         cast(round(cast::<_, u64x2, 2>(rows)))

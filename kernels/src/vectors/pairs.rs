@@ -7,6 +7,17 @@ use bytemuck::{Pod, cast};
 
 use crate::memory::Pair;
 
+/// Transposes 16 rows of elements of 1 byte, in both halves.
+#[inline(always)]
+pub(crate) fn transpose_1(rows: [Pair; 16]) -> [Pair; 16] {
+    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = rows;
+    let ([a, b], [c, d], [e, f], [g, h]) = (bytes(a, b), bytes(c, d), bytes(e, f), bytes(g, h));
+    let ([i, j], [k, l], [m, n], [o, p]) = (bytes(i, j), bytes(k, l), bytes(m, n), bytes(o, p));
+    let [a, c, e, g, i, k, m, o] = transpose_2([a, c, e, g, i, k, m, o]);
+    let [b, d, f, h, j, l, n, p] = transpose_2([b, d, f, h, j, l, n, p]);
+    [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p]
+}
+
 /// Transposes 8 rows of elements of 2 bytes, in both halves.
 #[inline(always)]
 pub(crate) fn transpose_2([a, b, c, d, e, f, g, h]: [Pair; 8]) -> [Pair; 8] {
@@ -22,6 +33,25 @@ pub(crate) fn transpose_4([a, b, c, d]: [Pair; 4]) -> [Pair; 4] {
     let ([a, b], [c, d]) = (words(a, b), words(c, d));
     let ([a, c], [b, d]) = (doubles(a, c), doubles(b, d));
     [a, c, b, d]
+}
+
+/// Transposes 2 rows of elements of 8 bytes, in both halves.
+#[inline(always)]
+pub(crate) fn transpose_8([a, b]: [Pair; 2]) -> [Pair; 2] {
+    doubles(a, b)
+}
+
+/// Pairs of elements of 1 byte, each the first of one vector and that of the other: the even elements, and the odd ones. By shifts, for
+/// picking so many elements takes the compiler a quarter of an hour.
+#[inline(always)]
+fn bytes(a: Pair, b: Pair) -> [Pair; 2] {
+    let (a, b): ([u16; 16], [u16; 16]) = (cast(a), cast(b));
+    let (mut even, mut odd) = (a, b);
+    for i in 0..16 {
+        even[i] = a[i] & 0x00FF | b[i] << 8;
+        odd[i] = a[i] >> 8 | b[i] & 0xFF00;
+    }
+    [cast(even), cast(odd)]
 }
 
 /// Interleaves elements of 2 bytes of each half: its lower ones, and its upper ones.

@@ -4,19 +4,23 @@
 use kernels::UnpackArgs;
 
 use super::assembled;
-use super::blocks::stays_in_unit;
+use super::blocks::{by_source, stays_in_unit};
 use crate::plan::conversion::{Conversion, Op};
 use crate::plan::ir::{LINE, Loop, Schedule};
 
 /// The least lines of a row of the destination: of fewer, blocks of several rows are assembled.
 const LEAST_LINES: i64 = 4;
 
+/// The same by way of panels.
+const LEAST_LINES_OF_PANELS: i64 = 2;
+
 /// The loop along which the source lies, where the innermost one makes rows of the destination and a kernel transposes both.
 fn across(loops: &[Loop], conversion: Conversion<'_>) -> Option<usize> {
     let Conversion { src, op: Op::Copy(size), .. } = conversion else { return None };
     let (strip, size, (run, outer)) = (conversion.strip(loops)?, size as i64, loops.split_last()?);
     let bytes = |l: &Loop| (l.n as i64).saturating_mul(size);
-    let rows = stays_in_unit(run) && run.step[4] == size && bytes(run) >= LEAST_LINES * LINE as i64;
+    let least = if strip.panel > 0 { LEAST_LINES_OF_PANELS } else { LEAST_LINES };
+    let rows = stays_in_unit(run) && run.step[4] == size && bytes(run) >= least * LINE as i64;
     let lies = |l: &Loop| stays_in_unit(l) && l.step[1].abs() == size && bytes(l) >= LINE as i64;
     let across = outer.iter().position(lies)?;
     (strip.bytes > 0 && src.codec.is_none() && rows && run.step[1].abs() != size).then_some(across)
@@ -53,9 +57,21 @@ pub(super) fn schedule(loops: &[Loop], conversion: Conversion<'_>) -> Schedule {
     }
 }
 
-/// All of a strip's columns, and as many rows of the destination as the tuning lets a call have; by way of panels all of them.
+/// All of a strip's columns, and as many rows of the destination as the tuning lets a call have; by way of panels all of them. Rows that
+/// are shorter than a panel's (restickified ones) go in the order of the source, as many blocks of them in a call as lie there one behind
+/// the other.
 fn transposed(loops: &[Loop], conversion: Conversion<'_>) -> Schedule {
     let mut schedule = Schedule::new(loops);
+    let bytes = loops.last().map_or(0, |run| (run.n as i64).saturating_mul(run.step[4]));
+    if bytes < LEAST_LINES * LINE as i64 {
+        let order = by_source(loops);
+        let near = order.iter().copied().filter(|&i| i + 1 < loops.len() && stays_in_unit(&loops[i]));
+        let next = near.filter(|&i| Some(i) != across(loops, conversion)).next_back();
+        schedule = Schedule::ordered(loops, order.clone(), order);
+        if let Some(i) = next {
+            schedule.blocks[i] = loops[i].n;
+        }
+    }
     schedule.rows = across(loops, conversion);
     schedule.cols = loops.len().checked_sub(1);
     if let Some(i) = schedule.cols {

@@ -118,7 +118,7 @@ mod tests {
     use crate::{DType, Layout};
 
     fn plan(shape: &[u64], dtype: DType, from: &str, to: &str, store: Store) -> Plan {
-        plan_with(shape, dtype, from, to, store, &builtin::ZEN4)
+        plan_with(shape, dtype, from, to, store, &builtin::COMMON)
     }
 
     fn plan_with(shape: &[u64], dtype: DType, from: &str, to: &str, store: Store, tuning: &Tuning) -> Plan {
@@ -163,9 +163,9 @@ mod tests {
         };
         let (f32_rows, f32_tiles) = ("memref<64x4096xf32>", "ttnn(dtype=float32, layout=TILE)");
         // Rows of a face are 64 bytes, faces 1 KiB, rows of the matrix 16 KiB.
-        assert_eq!(around(DType::F32, f32_tiles, f32_rows, &builtin::ZEN4), Some((2, 1024)));
+        assert_eq!(around(DType::F32, f32_tiles, f32_rows, &builtin::COMMON), Some((2, 1024)));
         assert_eq!(around(DType::F32, f32_tiles, f32_rows, &builtin::ZEN5), Some((16, 64)));
-        assert_eq!(around(DType::F32, f32_rows, f32_tiles, &builtin::ZEN4), Some((2, 16 << 10)));
+        assert_eq!(around(DType::F32, f32_rows, f32_tiles, &builtin::COMMON), Some((2, 16 << 10)));
         assert_eq!(around(DType::F32, f32_rows, f32_tiles, &builtin::ZEN5), Some((4, 16 << 10)));
         // Two faces make a line of bf16.
         let (bf16_rows, bf16_tiles) = ("memref<64x4096xbf16>", "ttnn(dtype=bfloat16, layout=TILE)");
@@ -200,6 +200,24 @@ mod tests {
         assert_eq!([512, 509].map(|rows| blocks(DType::F32, rows).1), [Some(1024), Some(4096)]);
         // Kernels have none of elements of 8 bytes.
         assert_eq!(blocks(DType::F64, 509).1, Some(1024));
+    }
+
+    #[test]
+    fn short_rows_by_way_of_panels_go_as_the_source_lies() {
+        let stick = |order: &str| format!("SpyreTensorLayout((512, 256), torch.float16{order})");
+        let restickified = |tuning| {
+            let plan =
+                plan_with(&[512, 256], DType::F16, &stick(""), &stick(", [1, 0]"), Store::Streamed, tuning);
+            let Nest { loops, schedule, .. } = &plan.nests[0];
+            let steps = schedule.order.iter().map(|&i| loops[i].step[1]).collect::<Vec<_>>();
+            (schedule.assembled, steps, schedule.blocks.clone())
+        };
+        // Blocks of 64 x 64 lie 8 KiB apart; a call takes the eight of them that lie one behind the other.
+        let (assembled, steps, blocks) = restickified(&builtin::ZEN4);
+        assert!(!assembled && steps.is_sorted_by(|a, b| a > b), "{steps:?}");
+        assert_eq!(blocks, [8, 1, 64, 64]);
+        // Strips without panels gain nothing by rows of two lines.
+        assert!(restickified(&builtin::ZEN5).0);
     }
 
     #[test]
@@ -344,10 +362,10 @@ mod tests {
     #[test]
     fn rows_to_sticks_are_streamed_sooner() {
         let (rows, sticks) = ("memref<64x128xbf16>", "SpyreTensorLayout((64, 128), torch.float16)");
-        let sooner = Tuning { scattered_from: 0, ..builtin::ZEN4 };
+        let sooner = Tuning { scattered_from: 0, ..builtin::COMMON };
         let (streamed, can) = streams(rows, sticks, &sooner);
         assert_eq!(streamed, can);
-        assert!(!streams(rows, sticks, &builtin::ZEN4).0);
+        assert!(!streams(rows, sticks, &builtin::COMMON).0);
         // Rows of 256 bytes are near each other, tiles are written in order, and pages are other units.
         assert!(!streams(sticks, rows, &sooner).0);
         assert!(!streams("memref<64x128xf32>", "ttnn(dtype=bfloat16, layout=TILE)", &sooner).0);
@@ -357,10 +375,10 @@ mod tests {
     #[test]
     fn what_goes_at_once_is_streamed_sooner() {
         let (rows, tiles) = ("memref<64x128xbf16>", "ttnn(dtype=bfloat16, layout=TILE)");
-        let sooner = Tuning { direct_from: 0, ..builtin::ZEN4 };
+        let sooner = Tuning { direct_from: 0, ..builtin::COMMON };
         let (streamed, can) = streams(rows, tiles, &sooner);
         assert_eq!(streamed, can);
-        assert!(!streams(rows, tiles, &builtin::ZEN4).0);
+        assert!(!streams(rows, tiles, &builtin::COMMON).0);
         assert!(!streams("memref<64x128xf32>", tiles, &sooner).0);
         // Halves of a line from two pages each.
         assert!(!streams(PAGES, tiles, &sooner).0);

@@ -102,6 +102,7 @@ fn sweep_strips(tested: &'static Kernels, rule: &'static Kernels) {
                                 strip_fetched: 256,
                                 run_fetched: 0,
                                 panel,
+                                panels_fetched: panel / 512,
                             },
                         );
                         ways(kernels, len + 7, at + 3, move |dst| {
