@@ -7,7 +7,7 @@
 //! smallest element. Blocks with NaN or infinity take the scalar rule when they are packed.
 
 use super::decode::Decode;
-use super::encode::{CodeLoop, Encode};
+use super::encode::{CodeLoop, Encode, FinishLoop};
 use crate::formats::{BlockFormat, Element, GROUP, MX_BLOCK, SCALE_NAN};
 
 /// An element format as the vector code sees it.
@@ -69,7 +69,7 @@ impl Encode for MxVector {
         f32::from_bits((254_u32.wrapping_sub(scale) << 23).max(1 << 22))
     }
 
-    /// Codes of floats before they are shifted to their `position`, those of integers as i16.
+    /// Codes of floats as [`MxVector::float`] has them, those of integers as i16.
     #[inline(always)]
     fn make_codes<C: CodeLoop>(&self, elements: C) {
         if self.element.is_float() {
@@ -88,42 +88,71 @@ impl Encode for MxVector {
     }
 
     #[inline(always)]
-    fn finish(&self, code: u16) -> u8 {
-        if self.element.is_float() {
-            return (code as u8) << self.position;
+    fn finish<F: FinishLoop>(&self, codes: F) {
+        let MxVector { width, fraction, position, largest, .. } = *self;
+        if !self.element.is_float() {
+            let largest = largest as i8;
+            return codes.each(
+                #[inline(always)]
+                |code| {
+                    let signed = (code as i16).clamp(-128, 127) as i8;
+                    signed.max(-largest).min(largest) as u8 & u8::MAX >> (8 - width)
+                },
+            );
         }
-        let largest = self.largest as i8;
-        let signed = (code as i16).clamp(-128, 127) as i8;
-        signed.max(-largest).min(largest) as u8 & u8::MAX >> (8 - self.width)
+        let (base, largest) = (self.base() as u8, largest as u8);
+        let (shift, sign) = (9 + fraction - width, 1_u8 << (width - 1));
+        match position {
+            0 => codes.each(
+                #[inline(always)]
+                |code| finished_float(code, base, largest, shift, sign),
+            ),
+            // There is no shift of bytes.
+            _ => codes.each(
+                #[inline(always)]
+                |code| (u16::from(finished_float(code, base, largest, shift, sign)) << position) as u8,
+            ),
+        }
     }
 
     #[cold]
     #[inline(never)]
-    fn scalar(&self, values: &[f32], codes: &mut [u16]) -> u8 {
-        let mut bytes = [0; MX_BLOCK];
-        let scale = self.element.pack(values, &mut bytes);
-        for (code, byte) in codes.iter_mut().zip(bytes) {
-            // With the sign of integers in the bits above the code, too.
-            let above = if self.element.is_float() { 0 } else { 16 - self.width };
-            *code = ((u16::from(byte) << above) as i16 >> above) as u16;
+    fn scalar(&self, values: &[f32], codes: &mut [u8]) -> u8 {
+        let scale = self.element.pack(values, codes);
+        for code in codes {
+            *code <<= self.position;
         }
         scale
     }
 }
 
+/// What becomes of the code that [`MxVector::float`] has made.
+#[inline(always)]
+fn finished_float(code: u16, base: u8, largest: u8, shift: u32, sign: u8) -> u8 {
+    (code as u8).wrapping_sub(base).min(largest) | (code >> shift) as u8 & sign
+}
+
 impl MxVector {
+    /// What exceeds a code before it is finished.
+    #[inline(always)]
+    fn base(&self) -> u32 {
+        (151 - self.fraction - self.bias) << self.fraction
+    }
+
+    /// The code of an element, and [`MxVector::base`] more, as saturation and the place of the sign are left to
+    /// [`MxVector::finish`].
+    ///
+    /// Sign and exponent of the sum are those of the anchor, and its low bits are the multiple. Moved right by so many
+    /// places that the exponent counts what the multiple does, it is added to itself. A normal multiple includes its hidden bit,
+    /// which adds 1 to the exponent.
     #[inline(always)]
     fn float(&self, bits: u32, factor: f32) -> u16 {
-        let f = self.fraction;
-        let (least, offset) = ((128 - self.bias) << 23, (128 - self.bias) << f);
-        let scaled = f32::from_bits(bits & !(1 << 31)) * factor;
-        let exponent = scaled.to_bits().max(least) & 255 << 23;
-        let anchor = exponent.wrapping_add((23 - f) << 23);
-        let multiple = (scaled + f32::from_bits(anchor)).to_bits().wrapping_sub(anchor);
-        // A normal multiple includes its hidden bit, which adds 1 to the exponent.
-        let magnitude = (exponent >> (23 - f)).wrapping_add(multiple).wrapping_sub(offset);
-        let sign = bits >> (32 - self.width) & 1 << (self.width - 1);
-        (magnitude.min(self.largest) | sign) as u16
+        let (places, least) = (23 - self.fraction, (128 - self.bias) << 23);
+        let scaled = f32::from_bits(bits) * factor;
+        let exponent = (scaled.to_bits() & 255 << 23).max(least);
+        let anchor = exponent.wrapping_add(places << 23) | scaled.to_bits() & 1 << 31;
+        let sum = (scaled + f32::from_bits(anchor)).to_bits();
+        sum.wrapping_add(sum >> places) as u16
     }
 }
 

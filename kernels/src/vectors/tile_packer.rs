@@ -4,11 +4,11 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::encode::{CodeLoop, Encode, GroupLoop, MAX_GROUPS, codes_at_once};
+use super::encode::{CodeLoop, Encode, FinishLoop, GroupLoop, MAX_GROUPS, codes_at_once};
 use super::groups::GroupLane;
 use super::interleave::transpose_bytes;
 use crate::formats::{GROUP, TileShape};
-use crate::memory::{Arrays, as_uninit, prefetch_l2};
+use crate::memory::{Arrays, as_uninit, as_written, prefetch_l2};
 
 /// Packs tiles of one shape whose groups are known by their offsets, one after another, and keeps what is already known of
 /// the next one.
@@ -78,20 +78,34 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
             encode.make_codes(GroupLoop { tiles, later, groups, factors: &factors, codes, amax, lane });
         }
         let (mut shared, all_hold) = shared(encode, &exponents);
-        if !all_hold {
-            for g in fails(encode, &exponents, groups) {
-                let block = g..g + E::GROUPS_PER_SCALE;
-                let mut values = [[0.0; GROUP]; 2];
-                let elements = here.groups(block.clone()).flatten();
-                for (value, code) in values.as_flattened_mut().iter_mut().zip(elements) {
-                    *value = f32::from_bits(L::widen(*code));
+        let (header, out) = split_header::<E>(groups, out);
+        let mut mend = |codes: &mut [MaybeUninit<u8>]| {
+            if !all_hold {
+                for g in fails(encode, &exponents, groups) {
+                    let block = g..g + E::GROUPS_PER_SCALE;
+                    let mut values = [[0.0; GROUP]; 2];
+                    let elements = here.groups(block).flatten();
+                    for (value, code) in values.as_flattened_mut().iter_mut().zip(elements) {
+                        *value = f32::from_bits(L::widen(*code));
+                    }
+                    shared[g] = put_scalar(encode, &values, &mut codes[g * GROUP..]);
                 }
-                let codes = codes[block].as_flattened_mut();
-                shared[g] = encode.scalar(&values.as_flattened()[..codes.len()], codes);
+            }
+        };
+        let codes = &codes.as_flattened()[..groups * GROUP];
+        match encode.code_bits() {
+            8 => {
+                encode.finish(Finish { codes, bytes: out });
+                mend(out);
+            }
+            bits => {
+                let mut bytes = [0; TileShape::MAX_ELEMENTS];
+                encode.finish(Finish { codes, bytes: as_written(&mut bytes) });
+                mend(as_written(&mut bytes));
+                join(bits, &bytes, out);
             }
         }
-        let out = put_shared::<E>(&shared[..groups], out);
-        store(encode, codes.as_flattened(), out);
+        put_shared::<E>(&shared[..groups], header);
     }
 }
 
@@ -119,33 +133,26 @@ pub(crate) fn pack_columns<E: Encode, L: GroupLane<N>, const N: usize>(
     let mut codes = [[0; GROUP]; MAX_GROUPS];
     let lane = PhantomData::<L>;
     encode.make_codes(ColumnLoop { columns, groups, factors: &factors, codes: &mut codes, lane });
+    let mut bytes = [[[0; GROUP]; GROUP]; FACES];
+    let all = bytes.as_flattened_mut().as_flattened_mut();
+    encode.finish(Finish { codes: codes.as_flattened(), bytes: as_written(all) });
+    for face in bytes.iter_mut().take(groups / GROUP) {
+        *face = transpose_bytes(*face);
+    }
+    let bytes = bytes.as_flattened_mut().as_flattened_mut();
     if !all_hold {
         for g in fails(encode, &exponents, groups) {
-            let (mut values, mut scalar) = ([[0.0; GROUP]; 2], [[0; GROUP]; 2]);
+            let mut values = [[0.0; GROUP]; 2];
             for (i, values) in values.iter_mut().enumerate().take(E::GROUPS_PER_SCALE) {
                 for (value, column) in values.iter_mut().zip(columns.groups(of_face(g / GROUP))) {
                     *value = f32::from_bits(L::widen(column[g % GROUP + i]));
                 }
             }
-            let elements = E::GROUPS_PER_SCALE * GROUP;
-            let (values, scalar) = (&values.as_flattened()[..elements], &mut scalar);
-            shared[g] = encode.scalar(values, &mut scalar.as_flattened_mut()[..elements]);
-            for (i, scalar) in scalar.iter().enumerate().take(E::GROUPS_PER_SCALE) {
-                for (column, code) in codes[of_face(g / GROUP)].iter_mut().zip(scalar) {
-                    column[g % GROUP + i] = *code;
-                }
-            }
+            shared[g] = put_scalar(encode, &values, as_written(&mut bytes[g * GROUP..]));
         }
     }
-    let out = put_shared::<E>(&shared[..groups], out);
-    let mut bytes = [[[0; GROUP]; GROUP]; FACES];
-    for (bytes, codes) in bytes.as_flattened_mut().as_flattened_mut().iter_mut().zip(codes.as_flattened()) {
-        *bytes = encode.finish(*codes);
-    }
-    for face in bytes.iter_mut().take(groups / GROUP) {
-        *face = transpose_bytes(*face);
-    }
-    let bytes = bytes.as_flattened().as_flattened();
+    let (header, out) = split_header::<E>(groups, out);
+    put_shared::<E>(&shared[..groups], header);
     match encode.code_bits() {
         8 => out.copy_from_slice(as_uninit(&bytes[..out.len()])),
         bits => join(bits, bytes, out),
@@ -241,33 +248,49 @@ fn fails<E: Encode>(encode: E, exponents: &[u32; MAX_GROUPS], groups: usize) -> 
     (0..groups).step_by(E::GROUPS_PER_SCALE).filter(move |&g| !encode.shared(exponents[g]).1)
 }
 
-/// Writes what the groups of a tile share to the front of it; what is left is that of the codes.
+/// Puts the codes of all groups that share a scale by the scalar rule, as they are stored; what they share.
 #[inline(always)]
-fn put_shared<'a, E: Encode>(shared: &[u8], out: &'a mut [MaybeUninit<u8>]) -> &'a mut [MaybeUninit<u8>] {
-    let scales = shared.len() / E::GROUPS_PER_SCALE;
-    let (header, out) = out.split_at_mut(scales.next_multiple_of(16));
-    let (used, rest) = header.split_at_mut(scales);
+fn put_scalar<E: Encode>(encode: E, values: &[[f32; GROUP]; 2], to: &mut [MaybeUninit<u8>]) -> u8 {
+    let mut codes = [[0; GROUP]; 2];
+    let elements = E::GROUPS_PER_SCALE * GROUP;
+    let codes = &mut codes.as_flattened_mut()[..elements];
+    let shared = encode.scalar(&values.as_flattened()[..elements], codes);
+    to[..elements].copy_from_slice(as_uninit(codes));
+    shared
+}
+
+/// The front of a packed tile, where it has what so many groups share, and the rest of it.
+#[inline(always)]
+fn split_header<E: Encode>(
+    groups: usize,
+    out: &mut [MaybeUninit<u8>],
+) -> (&mut [MaybeUninit<u8>], &mut [MaybeUninit<u8>]) {
+    out.split_at_mut((groups / E::GROUPS_PER_SCALE).next_multiple_of(16))
+}
+
+/// Writes what the groups of a tile share.
+#[inline(always)]
+fn put_shared<E: Encode>(shared: &[u8], header: &mut [MaybeUninit<u8>]) {
+    let (used, rest) = header.split_at_mut(shared.len() / E::GROUPS_PER_SCALE);
     for (byte, shared) in used.iter_mut().zip(shared.chunks_exact(E::GROUPS_PER_SCALE)) {
         byte.write(shared[0]);
     }
     rest.fill(MaybeUninit::new(0));
-    out
 }
 
-/// Finishes codes and puts them side by side, the first in the lowest bits, until `out` is full.
-#[inline(always)]
-fn store<E: Encode>(encode: E, codes: &[u16], out: &mut [MaybeUninit<u8>]) {
-    if encode.code_bits() == 8 {
-        for (out, code) in out.iter_mut().zip(codes) {
-            out.write(encode.finish(*code));
+/// The loop over codes that lie side by side.
+struct Finish<'a> {
+    codes: &'a [u16],
+    bytes: &'a mut [MaybeUninit<u8>],
+}
+
+impl FinishLoop for Finish<'_> {
+    #[inline(always)]
+    fn each(self, finish: impl Fn(u16) -> u8) {
+        for (byte, code) in self.bytes.iter_mut().zip(self.codes) {
+            byte.write(finish(*code));
         }
-        return;
     }
-    let mut bytes = [0; TileShape::MAX_ELEMENTS];
-    for (byte, code) in bytes.iter_mut().zip(codes) {
-        *byte = encode.finish(*code);
-    }
-    join(encode.code_bits(), &bytes, out);
 }
 
 /// Puts finished codes of 4 or 2 bits side by side.
