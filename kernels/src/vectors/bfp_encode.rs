@@ -63,17 +63,17 @@ impl<const SEARCH: bool> Encode for BfpEncode<SEARCH> {
     }
 
     #[inline(always)]
-    fn shared(&self, exponent: u32) -> (u8, bool) {
+    fn shared(&self, exponent: u8) -> (u8, bool) {
         let shared = exponent.saturating_sub(if self.bfp.narrow { 112 } else { 0 });
         // A search also needs the exponent below.
-        let least = 24 + u32::from(SEARCH);
-        (shared as u8, (exponent.wrapping_sub(least) <= 254 - least) | (exponent == 0))
+        let least = 24 + u8::from(SEARCH);
+        (shared, (exponent.wrapping_sub(least) <= 254 - least) | (exponent == 0))
     }
 
     /// For exponent 0 it is about -2^-106, and any subnormal times that rounds to 0.
     #[inline(always)]
-    fn factor(&self, exponent: u32) -> f32 {
-        f32::from_bits(277_u32.wrapping_sub(exponent) << 23)
+    fn factor(&self, exponent: u8) -> f32 {
+        f32::from_bits((277 - u32::from(exponent)) << 23)
     }
 
     #[inline(always)]
@@ -81,7 +81,7 @@ impl<const SEARCH: bool> Encode for BfpEncode<SEARCH> {
         &self,
         groups: &Arrays<'_, N, GROUP>,
         amax: &[u16],
-        exponents: &mut [u32],
+        exponents: &mut [u8],
     ) {
         let bfp = self.bfp;
         match (self.rounding, self.truncates) {

@@ -33,10 +33,10 @@ pub(crate) trait Encode: Copy {
 
     /// The shared byte for elements of which the largest has this binary32 exponent field, and whether the arithmetic
     /// holds there.
-    fn shared(&self, exponent: u32) -> (u8, bool);
+    fn shared(&self, exponent: u8) -> (u8, bool);
 
     /// The factor for such elements; any number where the arithmetic does not hold.
-    fn factor(&self, exponent: u32) -> f32;
+    fn factor(&self, exponent: u8) -> f32;
 
     /// Replaces the exponents of groups, those of their largest magnitudes (`amax`), by better ones.
     #[inline(always)]
@@ -44,7 +44,7 @@ pub(crate) trait Encode: Copy {
         &self,
         _groups: &Arrays<'_, N, GROUP>,
         _amax: &[u16],
-        _exponents: &mut [u32],
+        _exponents: &mut [u8],
     ) {
     }
 
@@ -114,7 +114,7 @@ impl<L: GroupLane<N>, const N: usize> GroupLoop<'_, L, N> {
             prefetch_l2(later);
             if codes_at_once::<E, L, N>() {
                 *amax = L::amax(here);
-                *out = codes(here, encode.factor(L::exponent(*amax)));
+                *out = codes(here, encode.factor(L::exponent(*amax) as u8));
             } else {
                 *amax = L::amax(next);
                 *out = codes(here, *factor);
@@ -137,7 +137,7 @@ impl<L: GroupLane<N>, const N: usize> GroupLoop<'_, L, N> {
             *amax = L::amax_of_eight(groups);
             let mut factors = [0.0; EIGHT];
             for (factor, amax) in factors.iter_mut().zip(*amax) {
-                *factor = encode.factor(L::exponent(amax));
+                *factor = encode.factor(L::exponent(amax) as u8);
             }
             for (pair, codes) in codes.as_chunks_mut::<2>().0.iter_mut().enumerate() {
                 let [a, b] = [2 * pair, 2 * pair + 1];

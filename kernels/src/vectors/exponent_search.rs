@@ -23,7 +23,7 @@ pub(crate) fn lower_exponents<L: GroupLane<N>, const N: usize>(
     nearest: bool,
     groups: &Arrays<'_, N, GROUP>,
     amax: &[u16],
-    exponents: &mut [u32],
+    exponents: &mut [u8],
     multiple: impl Fn(f32) -> f32,
 ) {
     // In units of the last of the 7 bits of amax, the rest of which is cut off. One more makes up for the bits that
@@ -45,8 +45,8 @@ pub(crate) fn lower_exponents<L: GroupLane<N>, const N: usize>(
     while left > 0 {
         let g = left.trailing_zeros() as usize;
         left &= left - 1;
-        let factor = f32::from_bits((277 - exponents[g]) << 23);
-        exponents[g] -= u32::from(better_below::<L, N>(groups.get(g), factor, &multiple));
+        let factor = f32::from_bits((277 - u32::from(exponents[g])) << 23);
+        exponents[g] -= u8::from(better_below::<L, N>(groups.get(g), factor, &multiple));
     }
 }
 

@@ -57,15 +57,15 @@ impl Encode for MxVector {
     }
 
     #[inline(always)]
-    fn shared(&self, exponent: u32) -> (u8, bool) {
+    fn shared(&self, exponent: u8) -> (u8, bool) {
         // Exponent field 0 may be a block of zeros, whose scale is not that of subnormals.
-        (exponent.saturating_sub(self.emax) as u8, exponent.wrapping_sub(1) < 254)
+        (exponent.saturating_sub(self.emax as u8), exponent.wrapping_sub(1) < 254)
     }
 
     /// 2^(127 - scale), subnormal for 254.
     #[inline(always)]
-    fn factor(&self, exponent: u32) -> f32 {
-        let scale = exponent.saturating_sub(self.emax);
+    fn factor(&self, exponent: u8) -> f32 {
+        let scale = u32::from(exponent.saturating_sub(self.emax as u8));
         f32::from_bits((254_u32.wrapping_sub(scale) << 23).max(1 << 22))
     }
 

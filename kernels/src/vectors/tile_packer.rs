@@ -207,21 +207,25 @@ impl<L: GroupLane<N>, const N: usize> CodeLoop for ColumnLoop<'_, L, N> {
 
 /// The exponents of groups: of all that share a scale the largest.
 #[inline(always)]
-fn exponents<E: Encode, L: GroupLane<N>, const N: usize>(amax: &[u16; MAX_GROUPS]) -> [u32; MAX_GROUPS] {
+fn exponents<E: Encode, L: GroupLane<N>, const N: usize>(amax: &[u16; MAX_GROUPS]) -> [u8; MAX_GROUPS] {
     let mut exponents = [0; MAX_GROUPS];
     for (exponent, &amax) in exponents.iter_mut().zip(amax) {
-        *exponent = L::exponent(amax);
+        *exponent = L::exponent(amax) as u8;
     }
     if E::GROUPS_PER_SCALE == 2 {
-        for pair in exponents.as_chunks_mut::<2>().0 {
-            *pair = [pair[0].max(pair[1]); 2];
+        let mut others = exponents;
+        for pair in others.as_chunks_mut::<2>().0 {
+            pair.swap(0, 1);
+        }
+        for (exponent, other) in exponents.iter_mut().zip(others) {
+            *exponent = other.max(*exponent);
         }
     }
     exponents
 }
 
 #[inline(always)]
-fn factors<E: Encode>(encode: E, exponents: &[u32; MAX_GROUPS]) -> [f32; MAX_GROUPS] {
+fn factors<E: Encode>(encode: E, exponents: &[u8; MAX_GROUPS]) -> [f32; MAX_GROUPS] {
     let mut factors = [0.0; MAX_GROUPS];
     for (factor, &exponent) in factors.iter_mut().zip(exponents) {
         *factor = encode.factor(exponent);
@@ -231,7 +235,7 @@ fn factors<E: Encode>(encode: E, exponents: &[u32; MAX_GROUPS]) -> [f32; MAX_GRO
 
 /// Of each group the byte that it shares, and whether the arithmetic holds for all.
 #[inline(always)]
-fn shared<E: Encode>(encode: E, exponents: &[u32; MAX_GROUPS]) -> ([u8; MAX_GROUPS], bool) {
+fn shared<E: Encode>(encode: E, exponents: &[u8; MAX_GROUPS]) -> ([u8; MAX_GROUPS], bool) {
     let mut shared = [0; MAX_GROUPS];
     let mut all_hold = true;
     for (shared, &exponent) in shared.iter_mut().zip(exponents) {
@@ -244,7 +248,7 @@ fn shared<E: Encode>(encode: E, exponents: &[u32; MAX_GROUPS]) -> ([u8; MAX_GROU
 
 /// The first groups of the scales for which the arithmetic fails.
 #[inline(always)]
-fn fails<E: Encode>(encode: E, exponents: &[u32; MAX_GROUPS], groups: usize) -> impl Iterator<Item = usize> {
+fn fails<E: Encode>(encode: E, exponents: &[u8; MAX_GROUPS], groups: usize) -> impl Iterator<Item = usize> {
     (0..groups).step_by(E::GROUPS_PER_SCALE).filter(move |&g| !encode.shared(exponents[g]).1)
 }
 
