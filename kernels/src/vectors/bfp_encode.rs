@@ -72,8 +72,8 @@ impl<const SEARCH: bool> Encode for BfpEncode<SEARCH> {
 
     /// For exponent 0 it is about -2^-106, and any subnormal times that rounds to 0.
     #[inline(always)]
-    fn factor(&self, exponent: u8) -> f32 {
-        f32::from_bits((277 - u32::from(exponent)) << 23)
+    fn factor(&self, exponent: u32) -> f32 {
+        f32::from_bits(277_u32.wrapping_sub(exponent) << 23)
     }
 
     #[inline(always)]

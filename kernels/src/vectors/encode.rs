@@ -36,7 +36,7 @@ pub(crate) trait Encode: Copy {
     fn shared(&self, exponent: u8) -> (u8, bool);
 
     /// The factor for such elements; any number where the arithmetic does not hold.
-    fn factor(&self, exponent: u8) -> f32;
+    fn factor(&self, exponent: u32) -> f32;
 
     /// Replaces the exponents of groups, those of their largest magnitudes (`amax`), by better ones.
     #[inline(always)]
@@ -114,7 +114,7 @@ impl<L: GroupLane<N>, const N: usize> GroupLoop<'_, L, N> {
             prefetch_l2(later);
             if codes_at_once::<E, L, N>() {
                 *amax = L::amax(here);
-                *out = codes(here, encode.factor(L::exponent(*amax) as u8));
+                *out = codes(here, encode.factor(L::exponent(*amax)));
             } else {
                 *amax = L::amax(next);
                 *out = codes(here, *factor);
@@ -137,7 +137,7 @@ impl<L: GroupLane<N>, const N: usize> GroupLoop<'_, L, N> {
             *amax = L::amax_of_eight(groups);
             let mut factors = [0.0; EIGHT];
             for (factor, amax) in factors.iter_mut().zip(*amax) {
-                *factor = encode.factor(L::exponent(amax) as u8);
+                *factor = encode.factor(L::exponent(amax));
             }
             for (pair, codes) in codes.as_chunks_mut::<2>().0.iter_mut().enumerate() {
                 let [a, b] = [2 * pair, 2 * pair + 1];

@@ -64,8 +64,8 @@ impl Encode for MxVector {
 
     /// 2^(127 - scale), subnormal for 254.
     #[inline(always)]
-    fn factor(&self, exponent: u8) -> f32 {
-        let scale = u32::from(exponent.saturating_sub(self.emax as u8));
+    fn factor(&self, exponent: u32) -> f32 {
+        let scale = exponent.saturating_sub(self.emax);
         f32::from_bits((254_u32.wrapping_sub(scale) << 23).max(1 << 22))
     }
 

@@ -69,44 +69,68 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
                 lane,
             });
         }
-        let mut exponents = exponents::<E, L, N>(amax);
-        if E::SEARCHES {
-            encode.search::<L, N>(&here, &amax[..groups], &mut exponents);
-        }
-        let factors = factors(encode, &exponents);
+        let mut known = None;
         if !codes_at_once::<E, L, N>() {
-            encode.make_codes(GroupLoop { tiles, later, groups, factors: &factors, codes, amax, lane });
-        }
-        let (mut shared, all_hold) = shared(encode, &exponents);
-        let (header, out) = split_header::<E>(groups, out);
-        let mut mend = |codes: &mut [MaybeUninit<u8>]| {
-            if !all_hold {
-                for g in fails(encode, &exponents, groups) {
-                    let block = g..g + E::GROUPS_PER_SCALE;
-                    let mut values = [[0.0; GROUP]; 2];
-                    let elements = here.groups(block).flatten();
-                    for (value, code) in values.as_flattened_mut().iter_mut().zip(elements) {
-                        *value = f32::from_bits(L::widen(*code));
-                    }
-                    shared[g] = put_scalar(encode, &values, &mut codes[g * GROUP..]);
-                }
+            let mut exponents = exponents::<E, L, N>(amax);
+            if E::SEARCHES {
+                encode.search::<L, N>(&here, &amax[..groups], &mut exponents);
             }
-        };
+            let factors = factors(encode, &exponents);
+            encode.make_codes(GroupLoop { tiles, later, groups, factors: &factors, codes, amax, lane });
+            known = Some((exponents, shared(encode, &exponents)));
+        }
+        let (header, out) = split_header::<E>(groups, out);
         let codes = &codes.as_flattened()[..groups * GROUP];
-        match encode.code_bits() {
+        let shared = match encode.code_bits() {
             8 => {
                 encode.finish(Finish { codes, bytes: out });
-                mend(out);
+                mended::<E, L, N>(encode, groups, here, amax, known, out)
             }
             bits => {
                 let mut bytes = [0; TileShape::MAX_ELEMENTS];
                 encode.finish(Finish { codes, bytes: as_written(&mut bytes) });
-                mend(as_written(&mut bytes));
+                let shared = mended::<E, L, N>(encode, groups, here, amax, known, as_written(&mut bytes));
                 join(bits, &bytes, out);
+                shared
             }
-        }
+        };
         put_shared::<E>(&shared[..groups], header);
     }
+}
+
+/// The exponents of groups, what they share, and whether the arithmetic holds for all.
+type Shared = ([u8; MAX_GROUPS], ([u8; MAX_GROUPS], bool));
+
+/// What the groups of a tile share. Where the arithmetic does not hold, codes are replaced by those of the scalar rule.
+///
+/// Exponents that are not known are found here, behind the codes: an amax that was just stored is slow to load in a longer vector.
+#[inline(always)]
+fn mended<E: Encode, L: GroupLane<N>, const N: usize>(
+    encode: E,
+    groups: usize,
+    tile: Arrays<'_, N, GROUP>,
+    amax: &[u16; MAX_GROUPS],
+    known: Option<Shared>,
+    codes: &mut [MaybeUninit<u8>],
+) -> [u8; MAX_GROUPS] {
+    let (exponents, (mut shared, all_hold)) = match known {
+        Some(known) => known,
+        None => {
+            let exponents = exponents::<E, L, N>(amax);
+            (exponents, shared(encode, &exponents))
+        }
+    };
+    if !all_hold {
+        for g in fails(encode, &exponents, groups) {
+            let mut values = [[0.0; GROUP]; 2];
+            let elements = tile.groups(g..g + E::GROUPS_PER_SCALE).flatten();
+            for (value, code) in values.as_flattened_mut().iter_mut().zip(elements) {
+                *value = f32::from_bits(L::widen(*code));
+            }
+            shared[g] = put_scalar(encode, &values, &mut codes[g * GROUP..]);
+        }
+    }
+    shared
 }
 
 /// Packs a tile whose columns are runs of the source: 16 elements of a column, one of each row of a face, are an array of
@@ -228,7 +252,7 @@ fn exponents<E: Encode, L: GroupLane<N>, const N: usize>(amax: &[u16; MAX_GROUPS
 fn factors<E: Encode>(encode: E, exponents: &[u8; MAX_GROUPS]) -> [f32; MAX_GROUPS] {
     let mut factors = [0.0; MAX_GROUPS];
     for (factor, &exponent) in factors.iter_mut().zip(exponents) {
-        *factor = encode.factor(exponent);
+        *factor = encode.factor(exponent.into());
     }
     factors
 }
