@@ -8,13 +8,28 @@ use crate::formats::{Bfp, GROUP};
 pub(crate) struct BfpDecode {
     bfp: Bfp,
     host_quirks: bool,
+    /// The least exponent under which the arithmetic holds, and by how much the largest exceeds it.
+    least: u8,
+    range: u8,
 }
 
 impl BfpDecode {
     /// `host_quirks`: as the device library's host code, see [`Bfp::unpack_host`].
     #[inline(always)]
     pub(crate) fn new(bfp: Bfp, host_quirks: bool) -> BfpDecode {
-        BfpDecode { bfp, host_quirks }
+        match host_quirks {
+            true => BfpDecode { host_quirks, ..BfpDecode::normal(bfp) },
+            // Where the scale is finite.
+            false => BfpDecode { bfp, host_quirks, least: 0, range: if bfp.narrow { 148 } else { 255 } },
+        }
+    }
+
+    /// For exponents under which normalising neither underflows nor reaches exponent 255. The device and its library are exact
+    /// there.
+    #[inline(always)]
+    fn normal(bfp: Bfp) -> BfpDecode {
+        let largest = if bfp.narrow { 142 } else { 254 };
+        BfpDecode { bfp, host_quirks: false, least: 7, range: largest - 7 }
     }
 }
 
@@ -22,32 +37,33 @@ impl Decode for BfpDecode {
     const GROUPS_PER_SCALE: usize = 1;
     const EXACT: bool = true;
 
+    /// In the upper bits of a byte they are magnitudes of 7 bits, whose last place is 2^(shared - bias - 6).
     #[inline(always)]
-    fn scale(&self, shared: u8) -> (f32, bool) {
-        let bfp = self.bfp;
-        // The exponent field of 2^(shared - bias - (m - 1)); -5 at the least, which is a subnormal.
-        let field = i32::from(shared) + if bfp.narrow { 112 } else { 0 } - (bfp.magnitude as i32 - 1);
-        // Where normalising neither underflows nor reaches exponent 255 the library is exact; its quirks are elsewhere.
-        let quirk = self.host_quirks && !(7..=if bfp.narrow { 142 } else { 254 }).contains(&shared);
-        // Finite scales only, so that zero times the scale is zero.
-        let bits = if field > 0 { (field as u32) << 23 } else { 1 << (22 + field) };
-        (f32::from_bits(bits), !quirk && field <= 254)
+    fn scale(&self, shared: u8) -> f32 {
+        // The exponent field; -6 at the least, which is a subnormal.
+        let field = i32::from(shared) + if self.bfp.narrow { 112 } else { 0 } - 6;
+        f32::from_bits(if field > 0 { (field as u32) << 23 } else { 1 << (22 + field) })
+    }
+
+    #[inline(always)]
+    fn holds(&self, shared: u8) -> bool {
+        shared.wrapping_sub(self.least) <= self.range
     }
 
     #[inline(always)]
     fn values(&self, codes: &[u8; GROUP], scale: f32) -> [u32; GROUP] {
-        let m = self.bfp.magnitude;
         let mut values = [0; GROUP];
         for (value, code) in values.iter_mut().zip(codes) {
-            let code = u32::from(*code);
-            let magnitude = (code & self.bfp.largest()) as i32 as f32;
-            *value = (magnitude * scale).to_bits() | code << (31 - m) & 1 << 31;
+            let code = i32::from(*code as i8);
+            let magnitude = (code & 0x7F) as f32;
+            *value = (magnitude * scale).to_bits() | code as u32 & 1 << 31;
         }
         values
     }
 
     #[inline(always)]
     fn scalar(&self, code: u8, shared: u8) -> f32 {
+        let code = code >> (7 - self.bfp.magnitude);
         if self.host_quirks { self.bfp.unpack_host(code, shared) } else { self.bfp.unpack(code, shared) }
     }
 }
@@ -59,7 +75,7 @@ pub(crate) struct DeviceDecode(BfpDecode);
 impl DeviceDecode {
     #[inline(always)]
     pub(crate) fn new(bfp: Bfp) -> DeviceDecode {
-        DeviceDecode(BfpDecode::new(bfp, false))
+        DeviceDecode(BfpDecode::normal(bfp))
     }
 }
 
@@ -67,12 +83,14 @@ impl Decode for DeviceDecode {
     const GROUPS_PER_SCALE: usize = 1;
     const EXACT: bool = true;
 
-    /// The values are exact where normalising neither takes the exponent below 1 nor reaches 255.
     #[inline(always)]
-    fn scale(&self, shared: u8) -> (f32, bool) {
-        let normal = (7..=if self.0.bfp.narrow { 142 } else { 254 }).contains(&shared);
-        let (scale, holds) = self.0.scale(shared);
-        (scale, holds && normal)
+    fn scale(&self, shared: u8) -> f32 {
+        self.0.scale(shared)
+    }
+
+    #[inline(always)]
+    fn holds(&self, shared: u8) -> bool {
+        self.0.holds(shared)
     }
 
     #[inline(always)]
@@ -87,6 +105,6 @@ impl Decode for DeviceDecode {
 
     #[inline(always)]
     fn scalar(&self, code: u8, shared: u8) -> f32 {
-        self.0.bfp.unpack_device(code, shared)
+        self.0.bfp.unpack_device(code >> (7 - self.0.bfp.magnitude), shared)
     }
 }

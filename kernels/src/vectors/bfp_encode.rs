@@ -6,7 +6,7 @@
 //! signed code. Under exponent 0 (nothing but zeros and subnormals) S = 0 gives the zeros that the rule wants; other
 //! exponents are rare and take the scalar rule.
 
-use super::encode::{CodeLoop, Encode};
+use super::encode::{CodeLoop, Encode, FinishLoop};
 use super::exponent_search::lower_exponents;
 use super::groups::GroupLane;
 use crate::formats::{Bfp, BlockOptions, GROUP, Rounding, round_early};
@@ -63,11 +63,11 @@ impl<const SEARCH: bool> Encode for BfpEncode<SEARCH> {
     }
 
     #[inline(always)]
-    fn shared(&self, exponent: u32) -> (u8, bool) {
+    fn shared(&self, exponent: u8) -> (u8, bool) {
         let shared = exponent.saturating_sub(if self.bfp.narrow { 112 } else { 0 });
         // A search also needs the exponent below.
-        let least = 24 + u32::from(SEARCH);
-        (shared as u8, (exponent.wrapping_sub(least) <= 254 - least) | (exponent == 0))
+        let least = 24 + u8::from(SEARCH);
+        (shared, (exponent.wrapping_sub(least) <= 254 - least) | (exponent == 0))
     }
 
     /// For exponent 0 it is about -2^-106, and any subnormal times that rounds to 0.
@@ -81,7 +81,7 @@ impl<const SEARCH: bool> Encode for BfpEncode<SEARCH> {
         &self,
         groups: &Arrays<'_, N, GROUP>,
         amax: &[u16],
-        exponents: &mut [u32],
+        exponents: &mut [u8],
     ) {
         let bfp = self.bfp;
         match (self.rounding, self.truncates) {
@@ -140,24 +140,22 @@ impl<const SEARCH: bool> Encode for BfpEncode<SEARCH> {
     }
 
     #[inline(always)]
-    fn finish(&self, code: u16) -> u8 {
-        let largest = self.bfp.largest() as i8;
-        let signed = (code as i16).clamp(-128, 127) as i8;
-        let signed = signed.max(-largest).min(largest);
-        let sign = 1_u8 << self.bfp.magnitude;
-        if signed < 0 { sign.wrapping_sub(signed as u8) } else { signed as u8 }
+    fn finish<F: FinishLoop>(&self, codes: F) {
+        let (largest, sign) = (self.bfp.largest() as i8, 1_u8 << self.bfp.magnitude);
+        codes.each(
+            #[inline(always)]
+            |code| {
+                let signed = (code as i16).clamp(-128, 127) as i8;
+                let signed = signed.max(-largest).min(largest);
+                if signed < 0 { sign.wrapping_sub(signed as u8) } else { signed as u8 }
+            },
+        );
     }
 
     #[cold]
     #[inline(never)]
-    fn scalar(&self, values: &[f32], codes: &mut [u16]) -> u8 {
-        let mut bytes = [0; GROUP];
-        let shared = self.bfp.pack(values, &mut bytes, &self.options);
-        for (code, byte) in codes.iter_mut().zip(bytes) {
-            let magnitude = u16::from(byte) & self.bfp.largest() as u16;
-            *code = if u16::from(byte) == magnitude { magnitude } else { magnitude.wrapping_neg() };
-        }
-        shared
+    fn scalar(&self, values: &[f32], codes: &mut [u8]) -> u8 {
+        self.bfp.pack(values, codes, &self.options)
     }
 }
 

@@ -10,11 +10,27 @@ pub(crate) trait Decode: Copy {
     /// Whether each value is exact as bfloat16, or infinite.
     const EXACT: bool;
 
-    /// The scale, and whether the arithmetic of [`Decode::values`] holds under it.
-    fn scale(&self, shared: u8) -> (f32, bool);
+    /// The scale, where the arithmetic holds under it; else any.
+    fn scale(&self, shared: u8) -> f32;
 
-    /// The values of a group, as binary32 bits. Bits above a code count for nothing. A NaN is `0x7FC00000`.
+    /// Whether the arithmetic of [`Decode::values`] holds.
+    fn holds(&self, shared: u8) -> bool;
+
+    /// The values of a group, as binary32 bits. Each code is in the upper bits of its byte, and the others are 0. A NaN is
+    /// `0x7FC00000`.
     fn values(&self, codes: &[u8; GROUP], scale: f32) -> [u32; GROUP];
+
+    /// Whether [`Decode::plain_values`] takes these codes.
+    #[inline(always)]
+    fn is_plain(&self, _codes: &[[u8; GROUP]]) -> bool {
+        true
+    }
+
+    /// [`Decode::values`] of most codes.
+    #[inline(always)]
+    fn plain_values(&self, codes: &[u8; GROUP], scale: f32) -> [u32; GROUP] {
+        self.values(codes, scale)
+    }
 
     /// The value of a code by the scalar rule.
     fn scalar(&self, code: u8, shared: u8) -> f32;

@@ -33,7 +33,7 @@ pub(crate) trait Encode: Copy {
 
     /// The shared byte for elements of which the largest has this binary32 exponent field, and whether the arithmetic
     /// holds there.
-    fn shared(&self, exponent: u32) -> (u8, bool);
+    fn shared(&self, exponent: u8) -> (u8, bool);
 
     /// The factor for such elements; any number where the arithmetic does not hold.
     fn factor(&self, exponent: u32) -> f32;
@@ -44,18 +44,19 @@ pub(crate) trait Encode: Copy {
         &self,
         _groups: &Arrays<'_, N, GROUP>,
         _amax: &[u16],
-        _exponents: &mut [u32],
+        _exponents: &mut [u8],
     ) {
     }
 
     /// Runs the loop with what makes an element's code, as [`Encode::finish`] takes it, of its binary32 and its group's factor.
     fn make_codes<C: CodeLoop>(&self, elements: C);
 
-    /// The code as it is stored, with nothing above it. A step of its own, because it is done in vectors of bytes.
-    fn finish(&self, code: u16) -> u8;
+    /// Runs the loop with what makes of a code the one that is stored, with nothing above it. A step of its own, because it is
+    /// done in vectors of bytes.
+    fn finish<F: FinishLoop>(&self, codes: F);
 
-    /// The scalar rule for all elements that share a byte: the byte, and their codes as [`Encode::finish`] takes them.
-    fn scalar(&self, values: &[f32], codes: &mut [u16]) -> u8;
+    /// The scalar rule for all elements that share a byte: the byte, and their codes as they are stored.
+    fn scalar(&self, values: &[f32], codes: &mut [u8]) -> u8;
 }
 
 /// The most groups that a tile can have.
@@ -72,6 +73,12 @@ pub(crate) trait CodeLoop {
     /// Runs it where codes are multiples of the last place of an anchor, as [`GroupLane::multiples`] has them; `sum` gets an
     /// element and its group's factor.
     fn nearest<E: Encode>(self, encode: &E, sum: impl Fn(f32, f32) -> f32);
+}
+
+/// A loop over the codes of a tile, which finishes them.
+pub(crate) trait FinishLoop {
+    /// Runs it.
+    fn each(self, finish: impl Fn(u16) -> u8);
 }
 
 /// The loop over the groups of a tile, each of which lies in the source as a run: it makes their codes, and finds the amax of

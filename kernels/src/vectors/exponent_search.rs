@@ -4,6 +4,7 @@
 //! a power of two, multiplied with all values, changes no rounding of squares and sums. So the sums compare as those of the
 //! scalar rule do.
 
+use super::encode::MAX_GROUPS;
 use super::groups::GroupLane;
 use crate::formats::{Bfp, GROUP};
 use crate::memory::Arrays;
@@ -22,25 +23,30 @@ pub(crate) fn lower_exponents<L: GroupLane<N>, const N: usize>(
     nearest: bool,
     groups: &Arrays<'_, N, GROUP>,
     amax: &[u16],
-    exponents: &mut [u32],
+    exponents: &mut [u8],
     multiple: impl Fn(f32) -> f32,
 ) {
     // In units of the last of the 7 bits of amax, the rest of which is cut off. One more makes up for the bits that
     // elements lose before they are rounded.
     let halves = if nearest { 3 } else { 7 };
     let hopeless = (halves << 6 >> (bfp.magnitude - 1)) + 1;
-    // A list is made without branches, which no processor could foresee.
-    let mut candidates = [0; 64];
-    let mut count = 0;
-    for (g, (&amax, exponent)) in amax.iter().zip(&*exponents).enumerate() {
-        let candidate = ((L::upper(amax) & 127) < hopeless) & (exponent.wrapping_sub(25) <= 254 - 25);
-        candidates[count & 63] = g;
-        count += usize::from(candidate);
+    let mut candidates = [0; MAX_GROUPS];
+    for ((candidate, &amax), exponent) in candidates.iter_mut().zip(amax).zip(&*exponents) {
+        let few = (L::upper(amax) & 127) < hopeless;
+        *candidate = u8::from(few & (exponent.wrapping_sub(25) <= 254 - 25));
     }
-    for &g in &candidates[..count] {
-        let g = g & 63;
-        let factor = f32::from_bits((277 - exponents[g]) << 23);
-        exponents[g] -= u32::from(better_below::<L, N>(groups.get(g), factor, &multiple));
+    // Bits of one number, so that there is one branch that no processor can foresee.
+    let mut left = 0;
+    for (i, eight) in candidates.as_chunks().0.iter().enumerate() {
+        // Byte b has bit b of the product's upper byte, and no sum of others reaches that byte.
+        let bits = u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        left |= bits << (8 * i);
+    }
+    while left > 0 {
+        let g = left.trailing_zeros() as usize;
+        left &= left - 1;
+        let factor = f32::from_bits((277 - u32::from(exponents[g])) << 23);
+        exponents[g] -= u8::from(better_below::<L, N>(groups.get(g), factor, &multiple));
     }
 }
 

@@ -2,12 +2,12 @@
 //!
 //! To this arithmetic all eight are one format: a number of exponent E (at least a least one) is k * 2^(E - fraction)
 //! with an integer k. Adding 2^(E + 23 - fraction) leaves the processor no place below 2^(E - fraction), so it rounds as
-//! the rule says, gradual underflow included, and the low bits of the sum are k; subtracting it again decodes. The integer formats
+//! the rule says, gradual underflow included, and the low bits of the sum are k. The integer formats
 //! are those whose least exponent is also the largest. Dividing by the scale is exact but for results far below half the
 //! smallest element. Blocks with NaN or infinity take the scalar rule when they are packed.
 
 use super::decode::Decode;
-use super::encode::{CodeLoop, Encode};
+use super::encode::{CodeLoop, Encode, FinishLoop};
 use crate::formats::{BlockFormat, Element, GROUP, MX_BLOCK, SCALE_NAN};
 
 /// An element format as the vector code sees it.
@@ -46,12 +46,6 @@ impl MxVector {
         };
         MxVector { element, code_bits, position, width, fraction, bias, emax, largest, infinity, nan }
     }
-
-    /// Whether some codes are infinite or NaN.
-    #[inline(always)]
-    pub(crate) fn has_special(&self) -> bool {
-        self.infinity < 1 << (self.width - 1)
-    }
 }
 
 impl Encode for MxVector {
@@ -63,9 +57,9 @@ impl Encode for MxVector {
     }
 
     #[inline(always)]
-    fn shared(&self, exponent: u32) -> (u8, bool) {
+    fn shared(&self, exponent: u8) -> (u8, bool) {
         // Exponent field 0 may be a block of zeros, whose scale is not that of subnormals.
-        (exponent.saturating_sub(self.emax) as u8, exponent.wrapping_sub(1) < 254)
+        (exponent.saturating_sub(self.emax as u8), exponent.wrapping_sub(1) < 254)
     }
 
     /// 2^(127 - scale), subnormal for 254.
@@ -75,7 +69,7 @@ impl Encode for MxVector {
         f32::from_bits((254_u32.wrapping_sub(scale) << 23).max(1 << 22))
     }
 
-    /// Codes of floats before they are shifted to their `position`, those of integers as i16.
+    /// Codes of floats as [`MxVector::float`] has them, those of integers as i16.
     #[inline(always)]
     fn make_codes<C: CodeLoop>(&self, elements: C) {
         if self.element.is_float() {
@@ -94,86 +88,156 @@ impl Encode for MxVector {
     }
 
     #[inline(always)]
-    fn finish(&self, code: u16) -> u8 {
-        if self.element.is_float() {
-            return (code as u8) << self.position;
+    fn finish<F: FinishLoop>(&self, codes: F) {
+        let MxVector { width, fraction, position, largest, .. } = *self;
+        if !self.element.is_float() {
+            let largest = largest as i8;
+            return codes.each(
+                #[inline(always)]
+                |code| {
+                    let signed = (code as i16).clamp(-128, 127) as i8;
+                    signed.max(-largest).min(largest) as u8 & u8::MAX >> (8 - width)
+                },
+            );
         }
-        let largest = self.largest as i8;
-        let signed = (code as i16).clamp(-128, 127) as i8;
-        signed.max(-largest).min(largest) as u8 & u8::MAX >> (8 - self.width)
+        let (base, largest) = (self.base() as u8, largest as u8);
+        let (shift, sign) = (9 + fraction - width, 1_u8 << (width - 1));
+        match position {
+            0 => codes.each(
+                #[inline(always)]
+                |code| finished_float(code, base, largest, shift, sign),
+            ),
+            // There is no shift of bytes.
+            _ => codes.each(
+                #[inline(always)]
+                |code| (u16::from(finished_float(code, base, largest, shift, sign)) << position) as u8,
+            ),
+        }
     }
 
     #[cold]
     #[inline(never)]
-    fn scalar(&self, values: &[f32], codes: &mut [u16]) -> u8 {
-        let mut bytes = [0; MX_BLOCK];
-        let scale = self.element.pack(values, &mut bytes);
-        for (code, byte) in codes.iter_mut().zip(bytes) {
-            // With the sign of integers in the bits above the code, too.
-            let above = if self.element.is_float() { 0 } else { 16 - self.width };
-            *code = ((u16::from(byte) << above) as i16 >> above) as u16;
+    fn scalar(&self, values: &[f32], codes: &mut [u8]) -> u8 {
+        let scale = self.element.pack(values, codes);
+        for code in codes {
+            *code <<= self.position;
         }
         scale
     }
 }
 
+/// What becomes of the code that [`MxVector::float`] has made.
+#[inline(always)]
+fn finished_float(code: u16, base: u8, largest: u8, shift: u32, sign: u8) -> u8 {
+    (code as u8).wrapping_sub(base).min(largest) | (code >> shift) as u8 & sign
+}
+
 impl MxVector {
+    /// What exceeds a code before it is finished.
+    #[inline(always)]
+    fn base(&self) -> u32 {
+        (151 - self.fraction - self.bias) << self.fraction
+    }
+
+    /// The code of an element, and [`MxVector::base`] more, as saturation and the place of the sign are left to
+    /// [`MxVector::finish`].
+    ///
+    /// Sign and exponent of the sum are those of the anchor, and its low bits are the multiple. Moved right by so many
+    /// places that the exponent counts what the multiple does, it is added to itself. A normal multiple includes its hidden bit,
+    /// which adds 1 to the exponent.
     #[inline(always)]
     fn float(&self, bits: u32, factor: f32) -> u16 {
-        let f = self.fraction;
-        let (least, offset) = ((128 - self.bias) << 23, (128 - self.bias) << f);
-        let scaled = f32::from_bits(bits & !(1 << 31)) * factor;
-        let exponent = scaled.to_bits().max(least) & 255 << 23;
-        let anchor = exponent.wrapping_add((23 - f) << 23);
-        let multiple = (scaled + f32::from_bits(anchor)).to_bits().wrapping_sub(anchor);
-        // A normal multiple includes its hidden bit, which adds 1 to the exponent.
-        let magnitude = (exponent >> (23 - f)).wrapping_add(multiple).wrapping_sub(offset);
-        let sign = bits >> (32 - self.width) & 1 << (self.width - 1);
-        (magnitude.min(self.largest) | sign) as u16
+        let (places, least) = (23 - self.fraction, (128 - self.bias) << 23);
+        let scaled = f32::from_bits(bits) * factor;
+        let exponent = (scaled.to_bits() & 255 << 23).max(least);
+        let anchor = exponent.wrapping_add(places << 23) | scaled.to_bits() & 1 << 31;
+        let sum = (scaled + f32::from_bits(anchor)).to_bits();
+        sum.wrapping_add(sum >> places) as u16
     }
 }
 
-/// The vector code of formats whose elements are floats; `SPECIAL`: some of them are infinite or NaN.
+/// The vector code of formats whose elements are floats.
 #[derive(Clone, Copy)]
-pub(crate) struct FloatDecode<const SPECIAL: bool>(pub(crate) MxVector);
+pub(crate) struct FloatDecode(pub(crate) MxVector);
 
 /// The vector code of formats whose elements are integers.
 #[derive(Clone, Copy)]
 pub(crate) struct IntDecode(pub(crate) MxVector);
 
-/// 2^(scale - 127), with a subnormal for 0.
+/// 2^(scale - 127 - less), also where that is a subnormal.
 #[inline(always)]
-fn power(scale: u8) -> f32 {
-    f32::from_bits((u32::from(scale) << 23).max(1 << 22))
+fn power(scale: u8, less: u32) -> f32 {
+    let field = i32::from(scale) - less as i32;
+    f32::from_bits(if field > 0 { (field as u32) << 23 } else { 1 << (22 + field) })
 }
 
-impl<const SPECIAL: bool> Decode for FloatDecode<SPECIAL> {
+/// The exponent field of 2, which has no bit in common with the exponents of elements.
+const TWO: u32 = 128 << 23;
+
+impl FloatDecode {
+    /// The value of a code that is finite.
+    #[inline(always)]
+    fn finite(&self, code: u8, scale: f32) -> u32 {
+        let MxVector { width, fraction, .. } = self.0;
+        let exponent = width - 1 - fraction;
+        // The sign is in the upper bit already.
+        let code = i32::from(code as i8) as u32;
+        let digits = code << (16 + exponent) & ((1 << (23 + exponent)) - (1 << (23 - fraction))) | TWO;
+        let normal = f32::from_bits(digits);
+        // Without the hidden bit, under the least exponent. Where there is one, this is too large.
+        let subnormal = f32::from_bits(digits + (1 << 23)) - 4.0;
+        let exact = if subnormal < normal { subnormal } else { normal };
+        (exact * scale).to_bits() | code & 1 << 31
+    }
+}
+
+impl Decode for FloatDecode {
     const GROUPS_PER_SCALE: usize = MX_BLOCK / GROUP;
     // Not under the smallest scales: elements go down to 2^-16, bfloat16 to 2^-133.
     const EXACT: bool = false;
 
     #[inline(always)]
-    fn scale(&self, shared: u8) -> (f32, bool) {
-        (power(shared), shared != SCALE_NAN)
+    fn scale(&self, shared: u8) -> f32 {
+        power(shared, self.0.bias + 1)
+    }
+
+    #[inline(always)]
+    fn holds(&self, shared: u8) -> bool {
+        shared != SCALE_NAN
+    }
+
+    #[inline(always)]
+    fn is_plain(&self, codes: &[[u8; GROUP]]) -> bool {
+        let MxVector { infinity, width, .. } = self.0;
+        let special = infinity << (8 - width);
+        if special > 0x7F {
+            return true;
+        }
+        let mut largest = 0;
+        for code in codes.as_flattened() {
+            largest = (code & 0x7F).max(largest);
+        }
+        u32::from(largest) < special
+    }
+
+    #[inline(always)]
+    fn plain_values(&self, codes: &[u8; GROUP], scale: f32) -> [u32; GROUP] {
+        let mut values = [0; GROUP];
+        for (value, code) in values.iter_mut().zip(codes) {
+            *value = self.finite(*code, scale);
+        }
+        values
     }
 
     #[inline(always)]
     fn values(&self, codes: &[u8; GROUP], scale: f32) -> [u32; GROUP] {
-        let MxVector { fraction: f, position, width, bias, infinity, nan, .. } = self.0;
-        let (mask, hidden) = ((1 << (width - 1)) - 1, 1 << f);
-        let (normal, least) = ((127 - bias) << 23, (128 - bias) << 23);
+        let MxVector { infinity, nan, width, .. } = self.0;
         let mut values = [0; GROUP];
         for (value, code) in values.iter_mut().zip(codes) {
-            let code = u32::from(*code) >> position;
-            let magnitude = code & mask;
-            let digits = magnitude << (23 - f);
-            // A subnormal is a fraction under the least exponent once that power is taken away again.
-            let subnormal = f32::from_bits(digits + least) - f32::from_bits(least);
-            let exact = if magnitude < hidden { subnormal } else { f32::from_bits(digits + normal) };
-            let bits = (exact * scale).to_bits();
-            let bits = if SPECIAL && magnitude >= infinity { 255 << 23 } else { bits };
-            let bits = bits | code << (32 - width) & 1 << 31;
-            *value = if SPECIAL && magnitude >= nan { f32::NAN.to_bits() } else { bits };
+            let finite = self.finite(*code, scale);
+            let magnitude = u32::from(*code & 0x7F) >> (8 - width);
+            let bits = if magnitude >= infinity { finite & 1 << 31 | 255 << 23 } else { finite };
+            *value = if magnitude >= nan { f32::NAN.to_bits() } else { bits };
         }
         values
     }
@@ -189,19 +253,21 @@ impl Decode for IntDecode {
     const EXACT: bool = true;
 
     #[inline(always)]
-    fn scale(&self, shared: u8) -> (f32, bool) {
-        (if shared == SCALE_NAN { 0.0 } else { power(shared) }, true)
+    fn scale(&self, shared: u8) -> f32 {
+        power(shared, 6)
     }
 
     #[inline(always)]
+    fn holds(&self, shared: u8) -> bool {
+        shared != SCALE_NAN
+    }
+
+    /// In the upper bits of a byte they are integers of 8 bits, over 64.
+    #[inline(always)]
     fn values(&self, codes: &[u8; GROUP], scale: f32) -> [u32; GROUP] {
-        let (unit, above) = (f32::from_bits((127 - self.0.fraction) << 23), 32 - self.0.width);
-        // Under scale 0 negative codes are no -0.
-        let kept = if scale == 0.0 { 0 } else { -1 };
         let mut values = [0; GROUP];
         for (value, code) in values.iter_mut().zip(codes) {
-            let count = (u32::from(*code) << above) as i32 >> above & kept;
-            *value = (count as f32 * unit * scale).to_bits();
+            *value = (f32::from(*code as i8) * scale).to_bits();
         }
         values
     }
@@ -213,9 +279,8 @@ impl Decode for IntDecode {
 }
 
 impl MxVector {
-    /// The value of a code as it is stored, by the scalar rule.
+    /// The value of a code in the upper bits of a byte, by the scalar rule.
     fn decode_scalar(&self, code: u8, shared: u8) -> f32 {
-        let code = code >> self.position & (u8::MAX >> (8 - self.width));
-        self.element.unpack(code, shared)
+        self.element.unpack(code >> (8 - self.width), shared)
     }
 }

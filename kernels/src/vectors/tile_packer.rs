@@ -4,11 +4,11 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::encode::{CodeLoop, Encode, GroupLoop, MAX_GROUPS, codes_at_once};
+use super::encode::{CodeLoop, Encode, FinishLoop, GroupLoop, MAX_GROUPS, codes_at_once};
 use super::groups::GroupLane;
 use super::interleave::transpose_bytes;
 use crate::formats::{GROUP, TileShape};
-use crate::memory::{Arrays, as_uninit, prefetch_l2};
+use crate::memory::{Arrays, as_uninit, as_written, prefetch_l2};
 
 /// Packs tiles of one shape whose groups are known by their offsets, one after another, and keeps what is already known of
 /// the next one.
@@ -69,30 +69,68 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
                 lane,
             });
         }
-        let mut exponents = exponents::<E, L, N>(amax);
-        if E::SEARCHES {
-            encode.search::<L, N>(&here, &amax[..groups], &mut exponents);
-        }
-        let factors = factors(encode, &exponents);
+        let mut known = None;
         if !codes_at_once::<E, L, N>() {
-            encode.make_codes(GroupLoop { tiles, later, groups, factors: &factors, codes, amax, lane });
-        }
-        let (mut shared, all_hold) = shared(encode, &exponents);
-        if !all_hold {
-            for g in fails(encode, &exponents, groups) {
-                let block = g..g + E::GROUPS_PER_SCALE;
-                let mut values = [[0.0; GROUP]; 2];
-                let elements = here.groups(block.clone()).flatten();
-                for (value, code) in values.as_flattened_mut().iter_mut().zip(elements) {
-                    *value = f32::from_bits(L::widen(*code));
-                }
-                let codes = codes[block].as_flattened_mut();
-                shared[g] = encode.scalar(&values.as_flattened()[..codes.len()], codes);
+            let mut exponents = exponents::<E, L, N>(amax);
+            if E::SEARCHES {
+                encode.search::<L, N>(&here, &amax[..groups], &mut exponents);
             }
+            let factors = factors(encode, &exponents);
+            encode.make_codes(GroupLoop { tiles, later, groups, factors: &factors, codes, amax, lane });
+            known = Some((exponents, shared(encode, &exponents)));
         }
-        let out = put_shared::<E>(&shared[..groups], out);
-        store(encode, codes.as_flattened(), out);
+        let (header, out) = split_header::<E>(groups, out);
+        let codes = &codes.as_flattened()[..groups * GROUP];
+        let shared = match encode.code_bits() {
+            8 => {
+                encode.finish(Finish { codes, bytes: out });
+                mended::<E, L, N>(encode, groups, here, amax, known, out)
+            }
+            bits => {
+                let mut bytes = [0; TileShape::MAX_ELEMENTS];
+                encode.finish(Finish { codes, bytes: as_written(&mut bytes) });
+                let shared = mended::<E, L, N>(encode, groups, here, amax, known, as_written(&mut bytes));
+                join(bits, &bytes, out);
+                shared
+            }
+        };
+        put_shared::<E>(&shared[..groups], header);
     }
+}
+
+/// The exponents of groups, what they share, and whether the arithmetic holds for all.
+type Shared = ([u8; MAX_GROUPS], ([u8; MAX_GROUPS], bool));
+
+/// What the groups of a tile share. Where the arithmetic does not hold, codes are replaced by those of the scalar rule.
+///
+/// Exponents that are not known are found here, behind the codes: an amax that was just stored is slow to load in a longer vector.
+#[inline(always)]
+fn mended<E: Encode, L: GroupLane<N>, const N: usize>(
+    encode: E,
+    groups: usize,
+    tile: Arrays<'_, N, GROUP>,
+    amax: &[u16; MAX_GROUPS],
+    known: Option<Shared>,
+    codes: &mut [MaybeUninit<u8>],
+) -> [u8; MAX_GROUPS] {
+    let (exponents, (mut shared, all_hold)) = match known {
+        Some(known) => known,
+        None => {
+            let exponents = exponents::<E, L, N>(amax);
+            (exponents, shared(encode, &exponents))
+        }
+    };
+    if !all_hold {
+        for g in fails(encode, &exponents, groups) {
+            let mut values = [[0.0; GROUP]; 2];
+            let elements = tile.groups(g..g + E::GROUPS_PER_SCALE).flatten();
+            for (value, code) in values.as_flattened_mut().iter_mut().zip(elements) {
+                *value = f32::from_bits(L::widen(*code));
+            }
+            shared[g] = put_scalar(encode, &values, &mut codes[g * GROUP..]);
+        }
+    }
+    shared
 }
 
 /// Packs a tile whose columns are runs of the source: 16 elements of a column, one of each row of a face, are an array of
@@ -119,33 +157,26 @@ pub(crate) fn pack_columns<E: Encode, L: GroupLane<N>, const N: usize>(
     let mut codes = [[0; GROUP]; MAX_GROUPS];
     let lane = PhantomData::<L>;
     encode.make_codes(ColumnLoop { columns, groups, factors: &factors, codes: &mut codes, lane });
+    let mut bytes = [[[0; GROUP]; GROUP]; FACES];
+    let all = bytes.as_flattened_mut().as_flattened_mut();
+    encode.finish(Finish { codes: codes.as_flattened(), bytes: as_written(all) });
+    for face in bytes.iter_mut().take(groups / GROUP) {
+        *face = transpose_bytes(*face);
+    }
+    let bytes = bytes.as_flattened_mut().as_flattened_mut();
     if !all_hold {
         for g in fails(encode, &exponents, groups) {
-            let (mut values, mut scalar) = ([[0.0; GROUP]; 2], [[0; GROUP]; 2]);
+            let mut values = [[0.0; GROUP]; 2];
             for (i, values) in values.iter_mut().enumerate().take(E::GROUPS_PER_SCALE) {
                 for (value, column) in values.iter_mut().zip(columns.groups(of_face(g / GROUP))) {
                     *value = f32::from_bits(L::widen(column[g % GROUP + i]));
                 }
             }
-            let elements = E::GROUPS_PER_SCALE * GROUP;
-            let (values, scalar) = (&values.as_flattened()[..elements], &mut scalar);
-            shared[g] = encode.scalar(values, &mut scalar.as_flattened_mut()[..elements]);
-            for (i, scalar) in scalar.iter().enumerate().take(E::GROUPS_PER_SCALE) {
-                for (column, code) in codes[of_face(g / GROUP)].iter_mut().zip(scalar) {
-                    column[g % GROUP + i] = *code;
-                }
-            }
+            shared[g] = put_scalar(encode, &values, as_written(&mut bytes[g * GROUP..]));
         }
     }
-    let out = put_shared::<E>(&shared[..groups], out);
-    let mut bytes = [[[0; GROUP]; GROUP]; FACES];
-    for (bytes, codes) in bytes.as_flattened_mut().as_flattened_mut().iter_mut().zip(codes.as_flattened()) {
-        *bytes = encode.finish(*codes);
-    }
-    for face in bytes.iter_mut().take(groups / GROUP) {
-        *face = transpose_bytes(*face);
-    }
-    let bytes = bytes.as_flattened().as_flattened();
+    let (header, out) = split_header::<E>(groups, out);
+    put_shared::<E>(&shared[..groups], header);
     match encode.code_bits() {
         8 => out.copy_from_slice(as_uninit(&bytes[..out.len()])),
         bits => join(bits, bytes, out),
@@ -200,31 +231,35 @@ impl<L: GroupLane<N>, const N: usize> CodeLoop for ColumnLoop<'_, L, N> {
 
 /// The exponents of groups: of all that share a scale the largest.
 #[inline(always)]
-fn exponents<E: Encode, L: GroupLane<N>, const N: usize>(amax: &[u16; MAX_GROUPS]) -> [u32; MAX_GROUPS] {
+fn exponents<E: Encode, L: GroupLane<N>, const N: usize>(amax: &[u16; MAX_GROUPS]) -> [u8; MAX_GROUPS] {
     let mut exponents = [0; MAX_GROUPS];
     for (exponent, &amax) in exponents.iter_mut().zip(amax) {
-        *exponent = L::exponent(amax);
+        *exponent = L::exponent(amax) as u8;
     }
     if E::GROUPS_PER_SCALE == 2 {
-        for pair in exponents.as_chunks_mut::<2>().0 {
-            *pair = [pair[0].max(pair[1]); 2];
+        let mut others = exponents;
+        for pair in others.as_chunks_mut::<2>().0 {
+            pair.swap(0, 1);
+        }
+        for (exponent, other) in exponents.iter_mut().zip(others) {
+            *exponent = other.max(*exponent);
         }
     }
     exponents
 }
 
 #[inline(always)]
-fn factors<E: Encode>(encode: E, exponents: &[u32; MAX_GROUPS]) -> [f32; MAX_GROUPS] {
+fn factors<E: Encode>(encode: E, exponents: &[u8; MAX_GROUPS]) -> [f32; MAX_GROUPS] {
     let mut factors = [0.0; MAX_GROUPS];
     for (factor, &exponent) in factors.iter_mut().zip(exponents) {
-        *factor = encode.factor(exponent);
+        *factor = encode.factor(exponent.into());
     }
     factors
 }
 
 /// Of each group the byte that it shares, and whether the arithmetic holds for all.
 #[inline(always)]
-fn shared<E: Encode>(encode: E, exponents: &[u32; MAX_GROUPS]) -> ([u8; MAX_GROUPS], bool) {
+fn shared<E: Encode>(encode: E, exponents: &[u8; MAX_GROUPS]) -> ([u8; MAX_GROUPS], bool) {
     let mut shared = [0; MAX_GROUPS];
     let mut all_hold = true;
     for (shared, &exponent) in shared.iter_mut().zip(exponents) {
@@ -237,37 +272,53 @@ fn shared<E: Encode>(encode: E, exponents: &[u32; MAX_GROUPS]) -> ([u8; MAX_GROU
 
 /// The first groups of the scales for which the arithmetic fails.
 #[inline(always)]
-fn fails<E: Encode>(encode: E, exponents: &[u32; MAX_GROUPS], groups: usize) -> impl Iterator<Item = usize> {
+fn fails<E: Encode>(encode: E, exponents: &[u8; MAX_GROUPS], groups: usize) -> impl Iterator<Item = usize> {
     (0..groups).step_by(E::GROUPS_PER_SCALE).filter(move |&g| !encode.shared(exponents[g]).1)
 }
 
-/// Writes what the groups of a tile share to the front of it; what is left is that of the codes.
+/// Puts the codes of all groups that share a scale by the scalar rule, as they are stored; what they share.
 #[inline(always)]
-fn put_shared<'a, E: Encode>(shared: &[u8], out: &'a mut [MaybeUninit<u8>]) -> &'a mut [MaybeUninit<u8>] {
-    let scales = shared.len() / E::GROUPS_PER_SCALE;
-    let (header, out) = out.split_at_mut(scales.next_multiple_of(16));
-    let (used, rest) = header.split_at_mut(scales);
+fn put_scalar<E: Encode>(encode: E, values: &[[f32; GROUP]; 2], to: &mut [MaybeUninit<u8>]) -> u8 {
+    let mut codes = [[0; GROUP]; 2];
+    let elements = E::GROUPS_PER_SCALE * GROUP;
+    let codes = &mut codes.as_flattened_mut()[..elements];
+    let shared = encode.scalar(&values.as_flattened()[..elements], codes);
+    to[..elements].copy_from_slice(as_uninit(codes));
+    shared
+}
+
+/// The front of a packed tile, where it has what so many groups share, and the rest of it.
+#[inline(always)]
+fn split_header<E: Encode>(
+    groups: usize,
+    out: &mut [MaybeUninit<u8>],
+) -> (&mut [MaybeUninit<u8>], &mut [MaybeUninit<u8>]) {
+    out.split_at_mut((groups / E::GROUPS_PER_SCALE).next_multiple_of(16))
+}
+
+/// Writes what the groups of a tile share.
+#[inline(always)]
+fn put_shared<E: Encode>(shared: &[u8], header: &mut [MaybeUninit<u8>]) {
+    let (used, rest) = header.split_at_mut(shared.len() / E::GROUPS_PER_SCALE);
     for (byte, shared) in used.iter_mut().zip(shared.chunks_exact(E::GROUPS_PER_SCALE)) {
         byte.write(shared[0]);
     }
     rest.fill(MaybeUninit::new(0));
-    out
 }
 
-/// Finishes codes and puts them side by side, the first in the lowest bits, until `out` is full.
-#[inline(always)]
-fn store<E: Encode>(encode: E, codes: &[u16], out: &mut [MaybeUninit<u8>]) {
-    if encode.code_bits() == 8 {
-        for (out, code) in out.iter_mut().zip(codes) {
-            out.write(encode.finish(*code));
+/// The loop over codes that lie side by side.
+struct Finish<'a> {
+    codes: &'a [u16],
+    bytes: &'a mut [MaybeUninit<u8>],
+}
+
+impl FinishLoop for Finish<'_> {
+    #[inline(always)]
+    fn each(self, finish: impl Fn(u16) -> u8) {
+        for (byte, code) in self.bytes.iter_mut().zip(self.codes) {
+            byte.write(finish(*code));
         }
-        return;
     }
-    let mut bytes = [0; TileShape::MAX_ELEMENTS];
-    for (byte, code) in bytes.iter_mut().zip(codes) {
-        *byte = encode.finish(*code);
-    }
-    join(encode.code_bits(), &bytes, out);
 }
 
 /// Puts finished codes of 4 or 2 bits side by side.

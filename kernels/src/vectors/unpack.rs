@@ -155,11 +155,7 @@ pub(crate) fn body(on: Unpacking<'_>) {
         Rule::Bfp(bfp) if codec.options().decoding == Decoding::Device => to_any(on, DeviceDecode::new(bfp)),
         Rule::Bfp(bfp) => to_any(on, BfpDecode::new(bfp, codec.options().decoding == Decoding::Host)),
         Rule::Mx(element) if element.is_float() => {
-            let vector = MxVector::new(element, codec.format());
-            match vector.has_special() {
-                true => to_any(on, FloatDecode::<true>(vector)),
-                false => to_any(on, FloatDecode::<false>(vector)),
-            }
+            to_any(on, FloatDecode(MxVector::new(element, codec.format())))
         }
         Rule::Mx(element) => to_any(on, IntDecode(MxVector::new(element, codec.format()))),
     }
@@ -203,12 +199,12 @@ fn blocks_of<D: Decode, L: Lane<N>, const N: usize, const M: usize>(
         let packed: &[u8; M] = packed.first_chunk().expect("the codes of a block");
         let mut bytes = [[0; GROUP]; MX_BLOCK / GROUP];
         let codes = spread(bits, packed, &mut bytes);
-        let (scale, all_hold) = decode.scale(header[0]);
+        let (scale, all_hold) = (decode.scale(header[0]), decode.holds(header[0]));
         let start = on.start(t);
-        if whole && all_hold {
+        if whole && all_hold && decode.is_plain(codes) {
             for (codes, at) in codes.iter().zip([start, start.wrapping_add_signed(beside)]) {
                 let out = on.dst.bytes[at..][..GROUP * N].as_chunks_mut().0.try_into().expect("a group");
-                put::<D, L, N>(&decode.values(codes, scale), out);
+                put::<D, L, N>(&decode.plain_values(codes, scale), out);
             }
         } else {
             let tile = Tile { header, codes, scales: &[scale; 2], all_hold };
@@ -234,13 +230,16 @@ fn tiles<D: Decode, L: Lane<N>, const N: usize>(mut on: Unpacking<'_>, decode: D
         let header = &header[..stored.elements() / (GROUP * D::GROUPS_PER_SCALE)];
         let mut all_hold = true;
         for (scales, &shared) in scales.chunks_exact_mut(D::GROUPS_PER_SCALE).zip(header) {
-            let (scale, holds) = decode.scale(shared);
-            scales.fill(scale);
-            all_hold &= holds;
+            scales.fill(decode.scale(shared));
+        }
+        for &shared in header {
+            all_hold &= decode.holds(shared);
         }
         let start = on.start(t);
-        if whole && all_hold {
-            rectangle.unpack_whole::<D, L, N>(decode, codes, &scales, &mut on.dst, start);
+        let used = &codes[..stored.elements() / GROUP];
+        if whole && all_hold && decode.is_plain(used) {
+            let groups = (used, &scales);
+            rectangle.unpack_whole::<D, L, N>(decode, groups, &mut on.dst, start);
         } else {
             let tile = Tile { header, codes, scales: &scales, all_hold };
             rectangle.unpack_part::<D, L, N>(decode, tile, on.dst.bytes, start);
@@ -273,7 +272,7 @@ struct Tile<'a> {
     all_hold: bool,
 }
 
-/// Rows of a face that become one run where they follow one another: two lines or more.
+/// Rows of a face that are put at a time: as many as have lines of every format in a face.
 const FACE_ROWS: usize = 4;
 
 impl Rectangle {
@@ -313,34 +312,59 @@ impl Rectangle {
     fn unpack_whole<D: Decode, L: Lane<N>, const N: usize>(
         self,
         decode: D,
-        codes: &[[u8; GROUP]],
-        scales: &[f32; MAX_GROUPS],
+        (codes, scales): (&[[u8; GROUP]], &[f32; MAX_GROUPS]),
         dst: &mut Output<'_>,
         start: usize,
     ) {
-        let Rectangle { tile, row, cols, faces, .. } = self;
-        let (tall, across) = (tile.face_rows(), cols / GROUP);
-        let groups = (&codes[..tile.elements() / GROUP], &scales[..tile.elements() / GROUP]);
-        let mut lines = [[[MaybeUninit::new(0); N]; GROUP]; FACE_ROWS];
-        let Some([below, beside]) = faces else {
-            let mut at = start;
-            for band in (0..tile.rows()).step_by(tall) {
-                for r in 0..tall {
-                    let first = band * across + r;
-                    put_run::<D, L, N>(decode, groups, (first, tall), dst, &mut lines[..across], at);
-                    at = at.wrapping_add_signed(row);
+        let groups = (codes, &scales[..codes.len()]);
+        let pairs = self.faces.is_none() && self.cols == 2 * GROUP;
+        match self.tile.face_rows().is_multiple_of(FACE_ROWS) {
+            true if pairs => self.bands::<D, L, N, 2, FACE_ROWS>(decode, groups, dst, start),
+            true => self.bands::<D, L, N, 1, FACE_ROWS>(decode, groups, dst, start),
+            false => self.bands::<D, L, N, 1, 1>(decode, groups, dst, start),
+        }
+    }
+
+    /// [`Rectangle::unpack_whole`] by `T` rows of `K` faces at a time.
+    #[inline(always)]
+    fn bands<D: Decode, L: Lane<N>, const N: usize, const K: usize, const T: usize>(
+        self,
+        decode: D,
+        (codes, scales): (&[[u8; GROUP]], &[f32]),
+        dst: &mut Output<'_>,
+        start: usize,
+    ) {
+        let apart = |n: usize, step: isize| (n as isize).wrapping_mul(step);
+        let tall = self.tile.face_rows();
+        let [below, beside] = self.faces();
+        // Faces whose rows lie side by side are stored together, and rows that follow one another as one run. What is stored past
+        // the caches is put by few rows at a time, so that the processor makes the next ones meanwhile.
+        let wide = if K > 1 || self.faces.is_some() { K } else { self.cols / GROUP };
+        let across = self.cols / (wide * GROUP);
+        let len = wide * GROUP * N;
+        let (runs, run) = if self.row == len as isize { (1, T * len) } else { (T, len) };
+        let streamed = dst.is_streamed();
+        let mut lines = Lines([MaybeUninit::uninit(); _]);
+        for (band, first) in (0..codes.len()).step_by(wide * tall).enumerate() {
+            let mut at = start
+                .wrapping_add_signed(apart(band / across, below))
+                .wrapping_add_signed(apart(band % across, beside));
+            for first in (first..first + tall).step_by(T) {
+                for face in (0..wide).step_by(K) {
+                    let first = first + face * tall;
+                    let (to, at, row) = match streamed {
+                        true => (&mut lines.0[..], 0, len as isize),
+                        false => (&mut *dst.bytes, at, self.row),
+                    };
+                    let groups = (&codes[first..], &scales[first..]);
+                    put_rows::<D, L, N, K, T>(decode, groups, tall, to, at + face * GROUP * N, row);
                 }
-            }
-            return;
-        };
-        let follow = row == (GROUP * N) as isize && tall.is_multiple_of(FACE_ROWS);
-        let run = if follow { FACE_ROWS } else { 1 };
-        for face in 0..groups.0.len() / tall {
-            let (down, right) = ((face / across) as isize, (face % across) as isize);
-            let mut at = start.wrapping_add_signed(down * below + right * beside);
-            for r in (0..tall).step_by(run) {
-                put_run::<D, L, N>(decode, groups, (face * tall + r, 1), dst, &mut lines[..run], at);
-                at = at.wrapping_add_signed(row * run as isize);
+                if streamed {
+                    for i in 0..runs {
+                        dst.put(&lines.0[i * run..][..run], at.wrapping_add_signed(apart(i, self.row)));
+                    }
+                }
+                at = at.wrapping_add_signed(apart(T, self.row));
             }
         }
     }
@@ -370,7 +394,7 @@ impl Rectangle {
                     false => &mut apart,
                 };
                 let shared = header[group / D::GROUPS_PER_SCALE];
-                if all_hold || decode.scale(shared).1 {
+                if all_hold || decode.holds(shared) {
                     put::<D, L, N>(&decode.values(codes, scale), out);
                 } else {
                     put_scalar::<D, L, N>(decode, codes, shared, out);
@@ -386,23 +410,32 @@ impl Rectangle {
     }
 }
 
-/// Puts a run of groups, one for each of `lines`, to byte `at`: the one of a number, and those each so many further.
+/// What rows of faces side by side become, from the beginning of a line on.
+#[repr(align(64))]
+struct Lines([MaybeUninit<u8>; 2 * FACE_ROWS * GROUP * 4]);
+
+/// Puts `T` rows of `K` faces side by side, the first to byte `at`; a face has `tall` groups.
 #[inline(always)]
-fn put_run<D: Decode, L: Lane<N>, const N: usize>(
+fn put_rows<D: Decode, L: Lane<N>, const N: usize, const K: usize, const T: usize>(
     decode: D,
     (codes, scales): (&[[u8; GROUP]], &[f32]),
-    (first, further): (usize, usize),
-    dst: &mut Output<'_>,
-    lines: &mut [[[MaybeUninit<u8>; N]; GROUP]],
-    at: usize,
+    tall: usize,
+    dst: &mut [MaybeUninit<u8>],
+    mut at: usize,
+    row: isize,
 ) {
-    let room = dst.room(lines.as_flattened_mut().as_flattened_mut(), at);
-    let groups = room.as_chunks_mut::<N>().0.as_chunks_mut::<GROUP>().0;
-    for (i, out) in groups.iter_mut().enumerate() {
-        let group = first + i * further;
-        put::<D, L, N>(&decode.values(&codes[group], scales[group]), out);
+    let mut faces = [(&[[0; GROUP]; T], &[0.0; T]); K];
+    for (i, (these, scale)) in faces.iter_mut().enumerate() {
+        *these = codes[i * tall..].first_chunk().expect("rows of a face");
+        *scale = scales[i * tall..].first_chunk().expect("as many scales");
     }
-    dst.put(lines.as_flattened().as_flattened(), at);
+    for r in 0..T {
+        let groups = dst[at..][..K * GROUP * N].as_chunks_mut::<N>().0.as_chunks_mut::<GROUP>().0;
+        for (out, (codes, scales)) in groups.iter_mut().zip(faces) {
+            put::<D, L, N>(&decode.plain_values(&codes[r], scales[r]), out);
+        }
+        at = at.wrapping_add_signed(row);
+    }
 }
 
 /// The values of a group in the destination's format.
@@ -431,7 +464,7 @@ fn put_scalar<D: Decode, L: Lane<N>, const N: usize>(
     }
 }
 
-/// The codes of a whole tile or block, a byte each; bits above a code are not cleared.
+/// The codes of a whole tile or block, each in the upper bits of a byte.
 #[inline(always)]
 fn spread<'a>(bits: usize, packed: &'a [u8], bytes: &'a mut [[u8; GROUP]]) -> &'a [[u8; GROUP]] {
     let spread = bytes.as_flattened_mut();
@@ -439,11 +472,11 @@ fn spread<'a>(bits: usize, packed: &'a [u8], bytes: &'a mut [[u8; GROUP]]) -> &'
         8 => return packed.as_chunks().0,
         4 => {
             for (pair, &byte) in spread.as_chunks_mut::<2>().0.iter_mut().zip(packed) {
-                *pair = (u16::from(byte) | u16::from(byte) << 4).to_le_bytes();
+                let w = u16::from(byte);
+                *pair = ((w << 4 | w << 8) & 0xF0F0).to_le_bytes();
             }
         }
         6 => {
-            // Each to the upper bits of its byte.
             for (quad, three) in spread.as_chunks_mut::<4>().0.iter_mut().zip(packed.as_chunks::<3>().0) {
                 let w = u32::from_le_bytes([three[0], three[1], three[2], 0]);
                 *quad = [w << 2, w >> 4, w >> 10, w >> 16].map(|code| code as u8 & 0xFC);
@@ -452,7 +485,7 @@ fn spread<'a>(bits: usize, packed: &'a [u8], bytes: &'a mut [[u8; GROUP]]) -> &'
         _ => {
             for (quad, &byte) in spread.as_chunks_mut::<4>().0.iter_mut().zip(packed) {
                 let w = u32::from(byte);
-                *quad = (w | w << 6 | w << 12 | w << 18).to_le_bytes();
+                *quad = ((w << 6 | w << 12 | w << 18 | w << 24) & 0xC0C0_C0C0).to_le_bytes();
             }
         }
     }
