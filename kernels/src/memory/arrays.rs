@@ -56,27 +56,6 @@ impl<'a, const N: usize, const M: usize> Arrays<'a, N, M> {
         unsafe { &*self.bytes.as_ptr().wrapping_add(self.at).offset(self.offsets.offsets[index]).cast() }
     }
 
-    /// Some of the arrays of two slices, or of one slice at two bytes, side by side.
-    ///
-    /// # Panics
-    /// When they are not at the same offsets.
-    #[inline(always)]
-    pub(crate) fn side_by_side(
-        [a, b]: [Self; 2],
-        of: Range<usize>,
-    ) -> impl Iterator<Item = [&'a [[u8; N]; M]; 2]> {
-        let offsets = a.offsets;
-        assert!(std::ptr::eq(offsets, b.offsets), "arrays at other offsets");
-        let start = |arrays: Self| arrays.bytes.as_ptr().wrapping_add(arrays.at);
-        let (a, b) = (start(a), start(b));
-        offsets.offsets[of].iter().map(
-            #[inline(always)]
-            // SAFETY: M4 of both, whose offsets are the same; arrays of bytes have no alignment, and the borrows are those of
-            // the slices.
-            move |&offset| unsafe { [&*a.offset(offset).cast(), &*b.offset(offset).cast()] },
-        )
-    }
-
     /// Some of the arrays, in their order.
     #[inline(always)]
     pub(crate) fn groups(&self, of: Range<usize>) -> impl Iterator<Item = &'a [[u8; N]; M]> {

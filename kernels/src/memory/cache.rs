@@ -46,6 +46,24 @@ pub(crate) fn prefetch_rows_l2<const R: usize>(bytes: &[u8], at: usize, step: is
     let _ = (bytes, at, step);
 }
 
+/// Asks L2 for the lines of runs of `len` bytes, a multiple of a line, if they all lie in the slice.
+#[inline(always)]
+pub(crate) fn prefetch_runs_l2(bytes: &[u8], at: usize, len: usize, (runs, step): (usize, isize)) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if runs > 0 && len > 0 && super::bounds::lies_inside(bytes.len(), at, len, [(runs, step)]) {
+        let mut run = bytes.as_ptr().wrapping_add(at);
+        for _ in 0..runs {
+            for line in (0..len).step_by(CACHE_LINE) {
+                // SAFETY: the byte was found inside of the slice.
+                safe_arch::prefetch_t1(unsafe { &*run.wrapping_add(line) });
+            }
+            run = run.wrapping_offset(step);
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = (bytes, at, len, runs, step);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

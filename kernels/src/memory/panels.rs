@@ -36,6 +36,9 @@ pub(crate) trait Source {
     /// Bytes of column `col` from row `row` on, of so many rows, which follow one another.
     fn bytes(&self, row: usize, col: usize, rows: usize) -> &[u8];
 
+    /// Fetches some rows of some columns.
+    fn fetch(&self, rows: Range<usize>, cols: Range<usize>);
+
     /// Transposes columns of a panel to rows in a room. Each of both is followed by the bytes from one of them to the next.
     fn transpose(
         &self,
@@ -172,10 +175,9 @@ impl<S: Source> Fetch<'_, S> {
     /// Some more columns, as far as there are some.
     #[inline(always)]
     pub(super) fn some(&mut self) {
-        for col in self.cols.by_ref().take(self.step) {
-            let bytes = self.source.bytes(self.rows.start, col, self.rows.len());
-            super::prefetch(bytes, 0, bytes.len());
-        }
+        let end = self.cols.end.min(self.cols.start.saturating_add(self.step));
+        self.source.fetch(self.rows.clone(), self.cols.start..end);
+        self.cols.start = end;
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::ahead::Ahead;
 use super::bounds::{assert_readable, assert_writable};
-use super::cache::{CACHE_LINE, prefetch_l1, prefetch_rows_l2};
+use super::cache::{CACHE_LINE, prefetch_l1, prefetch_rows_l2, prefetch_runs_l2};
 use super::non_temporal::{STORE_BYTES, Stores};
 use super::panels::{self, Panels};
 use super::squares::{REGISTER, SIDE, Transpose, block, square, square_together, squares};
@@ -386,6 +386,12 @@ impl<const B: usize, T: Transpose<B>> panels::Source for Transposed<'_, B, T> {
     #[inline(always)]
     fn bytes(&self, row: usize, col: usize, rows: usize) -> &[u8] {
         &self.src[self.at(row, col)..][..rows * REGISTER / B]
+    }
+
+    #[inline(always)]
+    fn fetch(&self, rows: Range<usize>, cols: Range<usize>) {
+        let at = self.at(rows.start, cols.start);
+        prefetch_runs_l2(self.src, at, rows.len() * REGISTER / B, (cols.len(), self.window.src_col));
     }
 
     #[inline(always)]

@@ -94,6 +94,8 @@ pub(crate) struct GroupLoop<'a, L, const N: usize> {
     pub(crate) codes: &'a mut [[u16; GROUP]; MAX_GROUPS],
     /// Of the next tile, or of this one if codes are made at once.
     pub(crate) amax: &'a mut [u16; MAX_GROUPS],
+    /// The elements of this tile, and of the next one when it is done, unless codes are made at once.
+    pub(crate) kept: &'a mut [[[u8; N]; GROUP]; MAX_GROUPS],
     pub(crate) lane: PhantomData<L>,
 }
 
@@ -105,19 +107,18 @@ impl<L: GroupLane<N>, const N: usize> GroupLoop<'_, L, N> {
     /// does not know, and vectorises none that already has vectors in it.
     #[inline(always)]
     fn groups<E: Encode>(self, encode: &E, codes: impl Fn(&[[u8; N]; GROUP], f32) -> [u16; GROUP]) {
-        let GroupLoop { tiles, later, groups, factors, codes: out, amax, .. } = self;
-        let sources = Arrays::side_by_side(tiles, 0..groups).zip(later.groups(0..groups));
-        let sources = sources.zip(&factors[..groups]);
-        for ((out, amax), (([here, next], later), factor)) in
-            out[..groups].iter_mut().zip(&mut amax[..groups]).zip(sources)
-        {
+        let GroupLoop { tiles: [here, next], later, groups, factors, codes: out, amax, kept, .. } = self;
+        let read = if codes_at_once::<E, L, N>() { here } else { next };
+        let sources = read.groups(0..groups).zip(later.groups(0..groups)).zip(&factors[..groups]);
+        let made = out[..groups].iter_mut().zip(&mut amax[..groups]).zip(&mut kept[..groups]);
+        for (((out, amax), kept), ((group, later), factor)) in made.zip(sources) {
             prefetch_l2(later);
+            *amax = L::amax(group);
             if codes_at_once::<E, L, N>() {
-                *amax = L::amax(here);
-                *out = codes(here, encode.factor(L::exponent(*amax)));
+                *out = codes(group, encode.factor(L::exponent(*amax)));
             } else {
-                *amax = L::amax(next);
-                *out = codes(here, *factor);
+                *out = codes(kept, *factor);
+                *kept = *group;
             }
         }
     }

@@ -16,6 +16,9 @@ pub(crate) struct TilePacker<E, const N: usize> {
     encode: E,
     groups: usize,
     amax: [u16; MAX_GROUPS],
+    /// The elements of the tile whose amax are known, unless codes are made at once: rows of the source that share a set of L1 do not
+    /// stay there until they are read again.
+    kept: [[[u8; N]; GROUP]; MAX_GROUPS],
     codes: Codes,
 }
 
@@ -32,14 +35,22 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
     /// For as many groups, at most those of the largest tile.
     #[inline(always)]
     pub(crate) fn of_groups(encode: E, groups: usize) -> TilePacker<E, N> {
-        TilePacker { encode, groups, amax: [0; MAX_GROUPS], codes: Codes([[0; GROUP]; MAX_GROUPS]) }
+        TilePacker {
+            encode,
+            groups,
+            amax: [0; MAX_GROUPS],
+            kept: [[[0; N]; GROUP]; MAX_GROUPS],
+            codes: Codes([[0; GROUP]; MAX_GROUPS]),
+        }
     }
 
     /// Finds the amax of each group of the first tile.
     #[inline(always)]
     pub(crate) fn start<L: GroupLane<N>>(&mut self, tile: Arrays<'_, N, GROUP>) {
-        for (amax, group) in self.amax[..self.groups].iter_mut().zip(tile.groups(0..self.groups)) {
+        let groups = self.amax.iter_mut().zip(&mut self.kept).zip(tile.groups(0..self.groups));
+        for ((amax, kept), group) in groups {
             *amax = L::amax(group);
+            *kept = *group;
         }
     }
 
@@ -55,7 +66,7 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
         later: Arrays<'_, N, GROUP>,
         out: &mut [MaybeUninit<u8>],
     ) {
-        let TilePacker { encode, groups, ref mut amax, codes: Codes(ref mut codes) } = *self;
+        let TilePacker { encode, groups, ref mut amax, ref mut kept, codes: Codes(ref mut codes) } = *self;
         let [here, ..] = tiles;
         let lane = PhantomData::<L>;
         if codes_at_once::<E, L, N>() {
@@ -66,6 +77,7 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
                 factors: &[0.0; MAX_GROUPS],
                 codes,
                 amax,
+                kept,
                 lane,
             });
         }
@@ -76,7 +88,7 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
                 encode.search::<L, N>(&here, &amax[..groups], &mut exponents);
             }
             let factors = factors(encode, &exponents);
-            encode.make_codes(GroupLoop { tiles, later, groups, factors: &factors, codes, amax, lane });
+            encode.make_codes(GroupLoop { tiles, later, groups, factors: &factors, codes, amax, kept, lane });
             known = Some((exponents, shared(encode, &exponents)));
         }
         let (header, out) = split_header::<E>(groups, out);
