@@ -81,11 +81,10 @@ pub(crate) trait FinishLoop {
     fn each(self, finish: impl Fn(u16) -> u8);
 }
 
-/// The loop over the groups of a tile, each of which lies in the source as a run: it makes their codes, and finds the amax of
-/// each group of the next tile.
+/// The loop over the groups of a tile: it makes their codes, keeps the groups of the next tile instead, each of which lies in the source
+/// as a run, and finds the amax of each of those.
 pub(crate) struct GroupLoop<'a, L, const N: usize> {
-    /// This tile, and the next one.
-    pub(crate) tiles: [Arrays<'a, N, GROUP>; 2],
+    pub(crate) next: Arrays<'a, N, GROUP>,
     /// As many groups that come later, to be prefetched.
     pub(crate) later: Arrays<'a, N, GROUP>,
     pub(crate) groups: usize,
@@ -94,7 +93,7 @@ pub(crate) struct GroupLoop<'a, L, const N: usize> {
     pub(crate) codes: &'a mut [[u16; GROUP]; MAX_GROUPS],
     /// Of the next tile, or of this one if codes are made at once.
     pub(crate) amax: &'a mut [u16; MAX_GROUPS],
-    /// The elements of this tile, and of the next one when it is done, unless codes are made at once.
+    /// The elements of this tile, and of the next one when it is done.
     pub(crate) kept: &'a mut [[[u8; N]; GROUP]; MAX_GROUPS],
     pub(crate) lane: PhantomData<L>,
 }
@@ -107,19 +106,19 @@ impl<L: GroupLane<N>, const N: usize> GroupLoop<'_, L, N> {
     /// does not know, and vectorises none that already has vectors in it.
     #[inline(always)]
     fn groups<E: Encode>(self, encode: &E, codes: impl Fn(&[[u8; N]; GROUP], f32) -> [u16; GROUP]) {
-        let GroupLoop { tiles: [here, next], later, groups, factors, codes: out, amax, kept, .. } = self;
-        let read = if codes_at_once::<E, L, N>() { here } else { next };
-        let sources = read.groups(0..groups).zip(later.groups(0..groups)).zip(&factors[..groups]);
+        let GroupLoop { next, later, groups, factors, codes: out, amax, kept, .. } = self;
+        let sources = next.groups(0..groups).zip(later.groups(0..groups)).zip(&factors[..groups]);
         let made = out[..groups].iter_mut().zip(&mut amax[..groups]).zip(&mut kept[..groups]);
-        for (((out, amax), kept), ((group, later), factor)) in made.zip(sources) {
+        for (((out, amax), kept), ((next, later), factor)) in made.zip(sources) {
             prefetch_l2(later);
-            *amax = L::amax(group);
             if codes_at_once::<E, L, N>() {
-                *out = codes(group, encode.factor(L::exponent(*amax)));
+                *amax = L::amax(kept);
+                *out = codes(kept, encode.factor(L::exponent(*amax)));
             } else {
+                *amax = L::amax(next);
                 *out = codes(kept, *factor);
-                *kept = *group;
             }
+            *kept = *next;
         }
     }
 }
@@ -128,13 +127,11 @@ impl<L: GroupLane<N>, const N: usize> GroupLoop<'_, L, N> {
     /// [`GroupLoop::groups`] of eight at a time, whose own amax is found, for multiples.
     #[inline(always)]
     fn eights<E: Encode>(self, encode: &E, sum: impl Fn(f32, f32) -> f32) {
-        let GroupLoop { tiles: [here, _], later, groups, codes, amax, .. } = self;
+        let GroupLoop { next, later, groups, codes, amax, kept, .. } = self;
         let eights = codes.as_chunks_mut::<EIGHT>().0.iter_mut().zip(amax.as_chunks_mut::<EIGHT>().0);
-        for (eight, (codes, amax)) in eights.enumerate().take(groups / EIGHT) {
-            let mut groups = [here.get(EIGHT * eight); EIGHT];
-            for (g, group) in groups.iter_mut().enumerate() {
-                *group = here.get(EIGHT * eight + g);
-            }
+        let eights = eights.zip(kept.as_chunks_mut::<EIGHT>().0);
+        for (eight, ((codes, amax), kept)) in eights.enumerate().take(groups / EIGHT) {
+            let groups = kept.each_ref();
             *amax = L::amax_of_eight(groups);
             let mut factors = [0.0; EIGHT];
             for (factor, amax) in factors.iter_mut().zip(*amax) {
@@ -145,6 +142,9 @@ impl<L: GroupLane<N>, const N: usize> GroupLoop<'_, L, N> {
                 prefetch_l2(later.get(EIGHT * eight + a));
                 prefetch_l2(later.get(EIGHT * eight + b));
                 *codes = L::multiples_of_two([groups[a], groups[b]], [factors[a], factors[b]], &sum);
+            }
+            for (g, kept) in kept.iter_mut().enumerate() {
+                *kept = *next.get(EIGHT * eight + g);
             }
         }
     }

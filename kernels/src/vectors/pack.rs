@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::bfp_encode::BfpEncode;
-use super::encode::{Encode, MAX_GROUPS, codes_at_once};
+use super::encode::{Encode, MAX_GROUPS};
 use super::groups::GroupLane;
 use super::lanes::{Bf16, F16, F32, Lane};
 use super::mx::MxVector;
@@ -248,9 +248,7 @@ fn in_place_tiles<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<'_
     let last = tiles_in_source(&on, N) - 1;
     let src = on.src;
     let mut packer = TilePacker::<E, N>::new(encode, stored.tile);
-    if !codes_at_once::<E, L, N>() {
-        packer.start::<L>(offsets.arrays(src, on.at(0)));
-    }
+    packer.start::<L>(offsets.arrays(src, on.at(0)));
     for t in 0..args.tiles {
         let (next, later) = ((t + 1).min(args.tiles - 1), t.saturating_add(args.prefetch_tiles).min(last));
         let tiles = [offsets.arrays(src, on.at(t)), offsets.arrays(src, on.at(next))];

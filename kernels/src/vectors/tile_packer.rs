@@ -16,8 +16,8 @@ pub(crate) struct TilePacker<E, const N: usize> {
     encode: E,
     groups: usize,
     amax: [u16; MAX_GROUPS],
-    /// The elements of the tile whose amax are known, unless codes are made at once: rows of the source that share a set of L1 do not
-    /// stay there until they are read again.
+    /// The elements of the tile that is packed next. They are loaded while the one before is packed: L1 takes lines that share a set one
+    /// by one, and does not keep more than some of them until they are read again.
     kept: [[[u8; N]; GROUP]; MAX_GROUPS],
     codes: Codes,
 }
@@ -44,18 +44,20 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
         }
     }
 
-    /// Finds the amax of each group of the first tile.
+    /// Takes the first tile, and finds the amax of each of its groups unless codes are made at once.
     #[inline(always)]
     pub(crate) fn start<L: GroupLane<N>>(&mut self, tile: Arrays<'_, N, GROUP>) {
         let groups = self.amax.iter_mut().zip(&mut self.kept).zip(tile.groups(0..self.groups));
         for ((amax, kept), group) in groups {
-            *amax = L::amax(group);
+            if !codes_at_once::<E, L, N>() {
+                *amax = L::amax(group);
+            }
             *kept = *group;
         }
     }
 
-    /// Packs the first of two tiles, its groups in storage order; finds the amax of each group of the second, which is the
-    /// next one; and prefetches as many groups that come later.
+    /// Packs the first of two tiles, which was taken before, its groups in storage order; takes the second, which is the next one; and
+    /// prefetches as many groups that come later.
     ///
     /// The codes of the whole tile are finished at the end: a vector of them is wider than what was stored of a group, and
     /// loading it has to wait for the stores.
@@ -67,11 +69,11 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
         out: &mut [MaybeUninit<u8>],
     ) {
         let TilePacker { encode, groups, ref mut amax, ref mut kept, codes: Codes(ref mut codes) } = *self;
-        let [here, ..] = tiles;
+        let [here, next] = tiles;
         let lane = PhantomData::<L>;
         if codes_at_once::<E, L, N>() {
             encode.make_codes(GroupLoop {
-                tiles,
+                next,
                 later,
                 groups,
                 factors: &[0.0; MAX_GROUPS],
@@ -88,7 +90,7 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
                 encode.search::<L, N>(&here, &amax[..groups], &mut exponents);
             }
             let factors = factors(encode, &exponents);
-            encode.make_codes(GroupLoop { tiles, later, groups, factors: &factors, codes, amax, kept, lane });
+            encode.make_codes(GroupLoop { next, later, groups, factors: &factors, codes, amax, kept, lane });
             known = Some((exponents, shared(encode, &exponents)));
         }
         let (header, out) = split_header::<E>(groups, out);
