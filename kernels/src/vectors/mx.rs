@@ -2,9 +2,9 @@
 //!
 //! To this arithmetic all eight are one format: a number of exponent E (at least a least one) is k * 2^(E - fraction)
 //! with an integer k. Adding 2^(E + 23 - fraction) leaves the processor no place below 2^(E - fraction), so it rounds as
-//! the rule says, gradual underflow included, and the low bits of the sum are k. The integer formats
-//! are those whose least exponent is also the largest. Dividing by the scale is exact but for results far below half the
-//! smallest element. Blocks with NaN or infinity take the scalar rule when they are packed.
+//! the rule says, gradual underflow included, and the low bits of the sum are k. The integer formats are those whose least
+//! exponent is also the largest. Dividing by the scale is exact but for results far below half the smallest element. Blocks
+//! with NaN or infinity take the scalar rule when they are packed.
 
 use super::decode::Decode;
 use super::encode::{CodeLoop, Encode, FinishLoop};
@@ -184,7 +184,7 @@ impl FloatDecode {
         let code = i32::from(code as i8) as u32;
         let digits = code << (16 + exponent) & ((1 << (23 + exponent)) - (1 << (23 - fraction))) | TWO;
         let normal = f32::from_bits(digits);
-        // Without the hidden bit, under the least exponent. Where there is one, this is too large.
+        // A number without a hidden bit is twice what its digits say with one, less the least power. For others that is too large.
         let subnormal = f32::from_bits(digits + (1 << 23)) - 4.0;
         let exact = if subnormal < normal { subnormal } else { normal };
         (exact * scale).to_bits() | code & 1 << 31
@@ -196,6 +196,7 @@ impl Decode for FloatDecode {
     // Not under the smallest scales: elements go down to 2^-16, bfloat16 to 2^-133.
     const EXACT: bool = false;
 
+    /// For magnitudes in which 4 stands for the least power, 2^(1 - bias).
     #[inline(always)]
     fn scale(&self, shared: u8) -> f32 {
         power(shared, self.0.bias + 1)

@@ -272,7 +272,8 @@ struct Tile<'a> {
     all_hold: bool,
 }
 
-/// Rows of a face that are put at a time: as many as have lines of every format in a face.
+/// Rows that are put at a time where two faces lie side by side, and half of those of a single face: as few as make the loop around
+/// them cheap.
 const FACE_ROWS: usize = 4;
 
 impl Rectangle {
@@ -318,10 +319,13 @@ impl Rectangle {
     ) {
         let groups = (codes, &scales[..codes.len()]);
         let pairs = self.faces.is_none() && self.cols == 2 * GROUP;
-        match self.tile.face_rows().is_multiple_of(FACE_ROWS) {
-            true if pairs => self.bands::<D, L, N, 2, FACE_ROWS>(decode, groups, dst, start),
-            true => self.bands::<D, L, N, 1, FACE_ROWS>(decode, groups, dst, start),
-            false => self.bands::<D, L, N, 1, 1>(decode, groups, dst, start),
+        let rows = self.tile.face_rows();
+        if pairs && rows.is_multiple_of(FACE_ROWS) {
+            self.bands::<D, L, N, 2, FACE_ROWS>(decode, groups, dst, start);
+        } else if rows.is_multiple_of(2 * FACE_ROWS) {
+            self.bands::<D, L, N, 1, { 2 * FACE_ROWS }>(decode, groups, dst, start);
+        } else {
+            self.bands::<D, L, N, 1, 1>(decode, groups, dst, start);
         }
     }
 
@@ -339,33 +343,38 @@ impl Rectangle {
         let [below, beside] = self.faces();
         // Faces whose rows lie side by side are stored together, and rows that follow one another as one run. What is stored past
         // the caches is put by few rows at a time, so that the processor makes the next ones meanwhile.
-        let wide = if K > 1 || self.faces.is_some() { K } else { self.cols / GROUP };
-        let across = self.cols / (wide * GROUP);
+        let (wide, across) = match self.faces {
+            Some(_) => (1, self.cols / GROUP),
+            None => (if K > 1 { K } else { self.cols / GROUP }, 1),
+        };
         let len = wide * GROUP * N;
         let (runs, run) = if self.row == len as isize { (1, T * len) } else { (T, len) };
         let streamed = dst.is_streamed();
         let mut lines = Lines([MaybeUninit::uninit(); _]);
-        for (band, first) in (0..codes.len()).step_by(wide * tall).enumerate() {
-            let mut at = start
-                .wrapping_add_signed(apart(band / across, below))
-                .wrapping_add_signed(apart(band % across, beside));
-            for first in (first..first + tall).step_by(T) {
-                for face in (0..wide).step_by(K) {
-                    let first = first + face * tall;
-                    let (to, at, row) = match streamed {
-                        true => (&mut lines.0[..], 0, len as isize),
-                        false => (&mut *dst.bytes, at, self.row),
-                    };
-                    let groups = (&codes[first..], &scales[first..]);
-                    put_rows::<D, L, N, K, T>(decode, groups, tall, to, at + face * GROUP * N, row);
-                }
-                if streamed {
-                    for i in 0..runs {
-                        dst.put(&lines.0[i * run..][..run], at.wrapping_add_signed(apart(i, self.row)));
+        let (mut first, mut down) = (0, start);
+        while first < codes.len() {
+            for right in 0..across {
+                let mut at = down.wrapping_add_signed(apart(right, beside));
+                for first in (first..first + tall).step_by(T) {
+                    for face in (0..wide).step_by(K) {
+                        let first = first + face * tall;
+                        let (to, at, row) = match streamed {
+                            true => (&mut lines.0[..], 0, len as isize),
+                            false => (&mut *dst.bytes, at, self.row),
+                        };
+                        let groups = (&codes[first..], &scales[first..]);
+                        put_rows::<D, L, N, K, T>(decode, groups, tall, to, at + face * GROUP * N, row);
                     }
+                    if streamed {
+                        for i in 0..runs {
+                            dst.put(&lines.0[i * run..][..run], at.wrapping_add_signed(apart(i, self.row)));
+                        }
+                    }
+                    at = at.wrapping_add_signed(apart(T, self.row));
                 }
-                at = at.wrapping_add_signed(apart(T, self.row));
+                first += wide * tall;
             }
+            down = down.wrapping_add_signed(below);
         }
     }
 
