@@ -67,7 +67,7 @@ pub const ZEN4: Tuning = Tuning {
     panels_fetched: 2,
     ragged_strip: [0, 0, 256, 0],
     ragged_panel: [0, 0, 48 << 10, 0],
-    blocks_fetched: 128,
+    blocks_fetched: 256,
     direct_pair: 512,
     direct_runs: 8,
     direct_apart: 4096,

@@ -103,7 +103,7 @@ impl Division {
     /// sets of L1.
     #[inline(always)]
     pub(super) fn pitch(&self) -> usize {
-        (self.most * self.elem / CACHE_LINE | 1) * CACHE_LINE
+        ((self.most * self.elem / CACHE_LINE) | 1) * CACHE_LINE
     }
 
     /// Bytes of the largest panel.
@@ -207,7 +207,7 @@ pub(crate) fn write<const AVX: bool, S: Source>(
     let (aligned, division) = (on.begin_with_lines(), Division::new::<S>(&on, panels));
     let Rows { dst, at, step, elem, .. } = on;
     let (line, lines, pitch) = (CACHE_LINE / elem, division.lines(), division.pitch());
-    let made_pitch = (lines + 1 | 1) * CACHE_LINE;
+    let made_pitch = ((lines + 1) | 1) * CACHE_LINE;
     let made_size = line * made_pitch;
     with_room(
         division.size() + 2 * made_size,

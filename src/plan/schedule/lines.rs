@@ -61,23 +61,25 @@ pub(super) fn schedule(loops: &[Loop], conversion: Conversion<'_>) -> Schedule {
 /// are shorter than a panel's (restickified ones) go in the order of the source, as many blocks of them in a call as lie there one behind
 /// the other.
 fn transposed(loops: &[Loop], conversion: Conversion<'_>) -> Schedule {
-    let mut schedule = Schedule::new(loops);
+    let (rows, cols) = (across(loops, conversion), loops.len().checked_sub(1));
     let bytes = loops.last().map_or(0, |run| (run.n as i64).saturating_mul(run.step[4]));
-    if bytes < LEAST_LINES * LINE as i64 {
+    let mut schedule = if bytes < LEAST_LINES * LINE as i64 {
         let order = by_source(loops);
-        let near = order.iter().copied().filter(|&i| i + 1 < loops.len() && stays_in_unit(&loops[i]));
-        let next = near.filter(|&i| Some(i) != across(loops, conversion)).next_back();
-        schedule = Schedule::ordered(loops, order.clone(), order);
+        let next = |&i: &usize| ![rows, cols].contains(&Some(i)) && stays_in_unit(&loops[i]);
+        let next = order.iter().copied().rfind(next);
+        let mut schedule = Schedule::ordered(loops, order.clone(), order);
         if let Some(i) = next {
             schedule.blocks[i] = loops[i].n;
         }
-    }
-    schedule.rows = across(loops, conversion);
-    schedule.cols = loops.len().checked_sub(1);
-    if let Some(i) = schedule.cols {
+        schedule
+    } else {
+        Schedule::new(loops)
+    };
+    (schedule.rows, schedule.cols) = (rows, cols);
+    if let Some(i) = cols {
         schedule.blocks[i] = loops[i].n;
     }
-    if let Some(i) = schedule.rows {
+    if let Some(i) = rows {
         let by_panels = conversion.strip(loops).is_some_and(|strip| strip.panel > 0);
         let rows = if by_panels { u64::MAX } else { conversion.tuning.transposed_rows as u64 };
         schedule.blocks[i] = loops[i].n.min(rows);
