@@ -481,7 +481,7 @@ mod instructions {
         /// # Safety
         /// They are readable and writable, and `dst` is where a line begins.
         #[inline(always)]
-        pub(in super::super) unsafe fn copy_two_lines(self, src: *const u8, dst: *mut u8) {
+        pub(crate) unsafe fn copy_two_lines(self, src: *const u8, dst: *mut u8) {
             let unit = STORE_BYTES as isize;
             // SAFETY: S1 and the caller's promise; the registers that are changed are declared.
             unsafe {
@@ -607,7 +607,7 @@ mod instructions {
 
         /// # Safety
         /// They are readable and writable.
-        pub(in super::super) unsafe fn copy_two_lines(self, src: *const u8, dst: *mut u8) {
+        pub(crate) unsafe fn copy_two_lines(self, src: *const u8, dst: *mut u8) {
             // SAFETY: the caller's promise.
             unsafe { dst.copy_from(src, 2 * CACHE_LINE) }
         }

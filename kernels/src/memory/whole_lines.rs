@@ -17,8 +17,11 @@ pub(super) fn suit(on: &Rows<'_>) -> bool {
 ///
 /// # Panics
 /// When a row leaves the destination, begins or ends between two lines, or an element is not the `B`-th part of a register.
+///
+/// # Safety
+/// The processor has AVX-512 F, BW, DQ and VL, if it is an x86-64.
 #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl"))]
-pub(super) fn write<const B: usize, S: Source>(
+pub(super) unsafe fn write<const B: usize, S: Source>(
     on: Rows<'_>,
     panels: Panels,
     source: &S,
