@@ -61,17 +61,17 @@ pub(crate) const COMMON: Tuning = Tuning {
 /// AMD's Zen 4: 32 KiB of L1 and 1 MiB of L2 for each core, 32 MiB of L3. One core reads 29 GB/s there where lines are asked of L2
 /// some 8 KiB ahead, and 6 to 12 where they lie apart and are not; it writes 25, lines of their own too.
 pub const ZEN4: Tuning = Tuning {
-    // By way of panels transposes of 2 bytes have 1.6 times the speed of blocks, of 4 and 8 bytes 1.3 times that of strips. Panels of 12
-    // to 64 KiB are all within a tenth.
+    // By way of panels transposes of 2 bytes have 1.6 times the speed of blocks, of 4 and 8 bytes 1.3 times that of strips. With panels of
+    // 12 to 64 KiB and other strips they have eight tenths of that or more.
     transposed_strip: [128, 128, 128, 256],
     transposed_panel: [16 << 10, 32 << 10, 16 << 10, 16 << 10],
     // Without it they have less than half of the speed; one or four panels ahead are as good.
     panels_fetched: 2,
-    // Of 4 bytes assembled blocks have nine tenths of the speed, strips seven; of 2 bytes panels are no faster than blocks.
+    // Of 4 bytes assembled blocks are a twentieth slower, strips have seven tenths of the speed; of 2 bytes panels are no faster than blocks.
     ragged_strip: [0, 0, 256, 0],
     ragged_panel: [0, 0, 48 << 10, 0],
-    // Without it untilizing f32 has less than half of the speed, bf16 seven tenths. With 128 unstickifying has six to seven tenths on two
-    // threads, and 1.2 to 1.4 times the speed on one.
+    // Without it untilizing f32 has less than half of the speed, bf16 seven tenths. With 128 unstickifying has six to eight tenths on two
+    // threads, and 1.2 to 1.5 times the speed on one.
     blocks_fetched: 256,
     // With COMMON's numbers for this and the next three tilize f32 has five sixths of the speed.
     direct_pair: 512,
@@ -98,6 +98,7 @@ pub const ZEN3: Tuning = Tuning {
     transposed_strip: [0, 512, 128, 128],
     // Without panels 2-byte ones have seven to eight tenths of the speed, 4-byte ones six to seven.
     ragged_strip: [0, 512, 512, 128],
+    // Measured as 512 KiB, of which an eighth was left free where rows begin with lines.
     transposed_panel: [0, 448 << 10, 0, 0],
     ragged_panel: [0, 512 << 10, 512 << 10, 0],
     ..CONSERVATIVE
@@ -123,7 +124,7 @@ pub const ZEN5: Tuning = Tuning {
 };
 
 /// Intel's Sapphire Rapids and Emerald Rapids: 48 KiB of L1 and 2 MiB of L2 for each core, a large L3 that many share.
-/// Transposes differ from Zen 4, whose table has a quarter to a half of the speed there (8192x8192 f32 and 8192x16384 bf16,
+/// Transposes differ from `COMMON`, which has a quarter to a half of the speed there (8192x8192 f32 and 8192x16384 bf16,
 /// one thread): with rows of the source 32 KiB apart, the lines of 64 of them are all that L2 keeps.
 pub const SAPPHIRE_RAPIDS: Tuning = Tuning {
     // With 2048, f32 and bf16 to f64 (2048x2048) have half of the speed; tiles gain nothing by longer segments.
@@ -144,7 +145,7 @@ pub const SAPPHIRE_RAPIDS: Tuning = Tuning {
     ..COMMON
 };
 
-/// For machines that nobody has measured, aarch64 among them: as on Zen 4, but no transpose that reads so many rows at a time
+/// For machines that nobody has measured, aarch64 among them: as `COMMON`, but no transpose that reads so many rows at a time
 /// that their lines could push each other out of L2 where rows lie a power of two apart.
 pub const CONSERVATIVE: Tuning = Tuning {
     transposed_segment: [128; 4],

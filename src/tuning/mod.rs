@@ -151,7 +151,7 @@ constants! {
     /// How much of the source is brought together before strips of rows are made of it, for elements of 1, 2, 4 and 8 bytes: a panel,
     /// which stays in L1 or L2. 0 for strips that are made from where the source lies.
     transposed_panel: [usize; 4], 0, 1 << 20;
-    /// The same where rows of the destination begin anywhere in a line.
+    /// The same where rows of the destination begin anywhere in a line; kernels have such panels of elements of 2 and 4 bytes.
     ragged_panel: [usize; 4], 0, 1 << 20;
     /// How many panels ahead the source is fetched; a number, 0 fetches nothing.
     panels_fetched: usize, 0, 64;

@@ -198,7 +198,7 @@ mod tests {
         };
         assert_eq!([512, 509].map(|rows| blocks(DType::Bf16, rows)), [(false, Some(4096)); 2]);
         assert_eq!([512, 509].map(|rows| blocks(DType::F32, rows).1), [Some(1024), Some(4096)]);
-        // Kernels have none of elements of 8 bytes.
+        // The table has none for elements of 8 bytes.
         assert_eq!(blocks(DType::F64, 509).1, Some(1024));
     }
 
