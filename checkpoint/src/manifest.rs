@@ -371,6 +371,11 @@ impl Journal {
         })
     }
 
+    /// Whether a run has begun one and not ended it, or something else has its name.
+    pub(crate) fn is_there(directory: &Path, share: Option<Share>) -> bool {
+        fs::symlink_metadata(Journal::path(directory, share)).is_ok()
+    }
+
     /// The records of a run that has not ended. A line that is cut short or damaged is none: its file is made again.
     pub(crate) fn read(directory: &Path, share: Option<Share>) -> Result<Vec<Record>> {
         let text = text(&Journal::path(directory, share))?.unwrap_or_default();

@@ -665,6 +665,23 @@ fn packing_that_is_cancelled_goes_on_where_it_ended() {
 }
 
 #[test]
+fn killed_between_the_manifest_and_the_end_of_the_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    let (model, out) = (folder.path().join("m.safetensors"), folder.path().join("out"));
+    model_file(&model);
+    pack(&model, RULES, &out, 64 * MIB, &run(2, false)).unwrap();
+    let whole = contents(&out);
+    let manifest = Manifest::read(&out, None).unwrap().unwrap();
+    let line = |record| serde_json::to_string(record).unwrap() + "\n";
+    let journal: String = manifest.outputs.iter().map(line).collect();
+    fs::write(out.join(".tilewright-journal"), journal).unwrap();
+    let summary = pack(&model, RULES, &out, 64 * MIB, &run(2, true)).unwrap();
+    assert_eq!((summary.made, summary.kept), (0, manifest.outputs.len() as u64));
+    assert_eq!(contents(&out).keys().collect::<Vec<_>>(), whole.keys().collect::<Vec<_>>());
+    assert!(contents(&out) == whole);
+}
+
+#[test]
 fn shares_together_are_the_whole() {
     let folder = tempfile::tempdir().unwrap();
     let (model, out) = (folder.path().join("m.safetensors"), folder.path().join("out"));

@@ -124,7 +124,15 @@ fn killed_at_any_moment_and_resumed() {
             nothing_half_written(&place.join(&out), &undisturbed);
         }
         done(place, &format!("{pack}|{out}|--resume|--verify"));
-        assert!(contents(&place.join(&out)) == undisturbed, "chain {chain}");
+        let made = contents(&place.join(&out));
+        let other = |a: &BTreeMap<String, Vec<u8>>, b: &BTreeMap<String, Vec<u8>>| -> Vec<String> {
+            a.iter()
+                .filter(|(name, bytes)| b.get(*name) != Some(*bytes))
+                .map(|(name, _)| name.clone())
+                .collect()
+        };
+        let differing = (other(&made, &undisturbed), other(&undisturbed, &made));
+        assert!(made == undisturbed, "chain {chain}: other files, missing files: {differing:?}");
         fs::remove_dir_all(place.join(&out)).unwrap();
         if killed >= 50 && begun.elapsed() >= soak {
             println!("{killed} runs were killed and resumed");

@@ -111,7 +111,9 @@ impl<'a> Packing<'a> {
     /// process is packing into the directory.
     pub fn run(&self, directory: &Path, how: &Run) -> Result<Summary> {
         let share = self.request.share;
+        // A run that is killed between the manifest and the end of its journal leaves both.
         if how.resume
+            && !Journal::is_there(directory, share)
             && let Some(Ok(manifest)) = Manifest::read_any(directory, share)?
             && manifest == self.manifest(manifest.outputs.clone())
             && self.kept(directory, &manifest.outputs)?.iter().all(Option::is_some)
