@@ -21,6 +21,8 @@ pub(super) struct Compaction<const N: usize> {
     window: Window,
     outer: [OuterLoop; MAX_OUTER_LOOPS],
     taken: usize,
+    /// The bytes of that copy, where they are one run.
+    run: Option<usize>,
     /// Bytes of a run of the source, and how far behind it lies the one that is fetched meanwhile; 0 for none.
     fetched: (usize, isize),
     /// Loops from unit to unit, with their iterations, innermost first.
@@ -39,20 +41,28 @@ impl<const N: usize> Compaction<N> {
             near[i] = bytes;
             bytes *= size[i] as i64;
         }
-        let inside = order.iter().position(|&i| loops[i].step[0] != 0).unwrap_or(order.len());
-        let inside = inside.min(MAX_OUTER_LOOPS + 2);
-        let outside = order[inside..].iter().map(|&i| (i, size[i])).collect();
-        let one = |i: usize| OuterLoop {
-            n: size[i] as usize,
-            src: loops[i].step[1] as isize,
-            dst: near[i] as isize,
-        };
+        // Neighbours that follow one another in the source too are one loop.
+        let mut inside: SmallVec<[OuterLoop; 16]> = SmallVec::new();
+        let units = order.iter().position(|&i| loops[i].step[0] != 0).unwrap_or(order.len());
+        let mut taken = 0;
+        for &i in &order[..units] {
+            let one =
+                OuterLoop { n: size[i] as usize, src: loops[i].step[1] as isize, dst: near[i] as isize };
+            let full = inside.len() == MAX_OUTER_LOOPS + 2;
+            match inside.last_mut() {
+                Some(last) if last.src * last.n as isize == one.src => last.n *= one.n,
+                _ if full => break,
+                _ => inside.push(one),
+            }
+            taken += 1;
+        }
+        let outside = order[taken..].iter().map(|&i| (i, size[i])).collect();
         let none = OuterLoop { n: 1, src: 0, dst: 0 };
-        let mut taken = order[..inside].iter().map(|&i| one(i));
-        let (cols, rows) = (taken.next().unwrap_or(none), taken.next().unwrap_or(none));
+        let mut inside = inside.into_iter();
+        let (cols, rows) = (inside.next().unwrap_or(none), inside.next().unwrap_or(none));
         let mut outer = [none; MAX_OUTER_LOOPS];
-        let count = taken.len();
-        outer[..count].iter_mut().rev().zip(taken).for_each(|(outer, l)| *outer = l);
+        let count = inside.len();
+        outer[..count].iter_mut().rev().zip(inside).for_each(|(outer, l)| *outer = l);
         let window = Window {
             rows: rows.n,
             cols: cols.n,
@@ -64,7 +74,9 @@ impl<const N: usize> Compaction<N> {
         // What later blocks read lies in many units, of which the processor fetches none by itself.
         let distance = nest.schedule.prefetch_distance as isize;
         let fetched = (if cols.src == elem as isize { cols.n * elem } else { 1 }, distance);
-        Compaction { elem, near, window, outer, taken: count, fetched, outside }
+        let is_run = count == 0 && rows.n == 1 && cols.src == elem as isize;
+        let run = is_run.then_some(cols.n * elem);
+        Compaction { elem, near, window, outer, taken: count, run, fetched, outside }
     }
 
     /// Brings the block that begins at `at` together.
@@ -85,17 +97,15 @@ impl<const N: usize> Compaction<N> {
             if distance != 0 {
                 kernels::prefetch(source, from.wrapping_add_signed(distance), len);
             }
-            let out = &mut Destination::cached(writable(bytes));
-            plan.kernels.copy_loops(
-                self.elem,
-                source,
-                from,
-                out,
-                to as usize,
-                &self.window,
-                outer,
-                Hints::default(),
-            );
+            let near = to as usize;
+            if let Some(run) = self.run {
+                // The call of a kernel takes longer than copying a line or two.
+                bytes[near..][..run].copy_from_slice(&source[from..][..run]);
+            } else {
+                let out = &mut Destination::cached(writable(bytes));
+                let (window, hints) = (&self.window, Hints::default());
+                plan.kernels.copy_loops(self.elem, source, from, out, near, window, outer, hints);
+            }
             let more = self.outside.iter().any(|&(i, n)| {
                 done[i] += 1;
                 let by = if done[i] < n { 1 } else { 1 - done[i] as i64 };

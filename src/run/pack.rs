@@ -38,9 +38,19 @@ impl Task<'_, '_> {
         }
         if let (Some(tile), [part]) = (nest.schedule.in_place, parts) {
             let at = self.moved(part, first);
+            let src_at = (plan.src.space.unit_at(at[0]) + at[1]) as usize;
+            let distance = nest.schedule.prefetch_distance as isize;
+            if distance != 0 {
+                // The tiles of the call are a run of the source, and so are those of a later one.
+                kernels::prefetch(
+                    self.source,
+                    src_at.wrapping_add_signed(distance),
+                    tile.rows * tile.src_row as usize,
+                );
+            }
             let args = PackArgs {
                 tiles: row.map_or(1, |i| size[i] as usize),
-                src_at: (plan.src.space.unit_at(at[0]) + at[1]) as usize,
+                src_at,
                 src_tile: row.map_or(0, |i| part.moves[i][1] as isize),
                 src_row: tile.src_row,
                 src_col: tile.src_col,

@@ -25,7 +25,7 @@ pub use cache::prefetch;
 pub(crate) use cache::{CACHE_LINE, prefetch_l2, prefetch_rows_l2};
 pub use non_temporal::Destination;
 pub(crate) use non_temporal::{FenceOnDrop, NonTemporal, Output, Stores};
-pub(crate) use rows::{load_rows, store_rows};
+pub(crate) use rows::{gather_rows, load_rows, scatter_rows, store_rows};
 pub(crate) use squares::{Pair, REGISTER, Transpose};
 pub use strided::Hints;
 pub(crate) use strided::StridedCopy;

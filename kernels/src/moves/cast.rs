@@ -90,7 +90,7 @@ pub(crate) fn body(on: Casting<'_>) {
                 blocks,
                 src,
                 dst,
-                prefetch_distance,
+                (prefetch_distance, &mut None),
                 &mut scratch,
                 #[inline(always)]
                 |src, dst| *fits &= run(cast, src, dst),

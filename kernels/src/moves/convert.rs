@@ -111,7 +111,7 @@ impl<'a> Conversion<'a> {
     /// Elements that do not lie one after another on both sides, and pairs of formats without a loop of their own.
     #[inline(always)]
     fn strided(self) {
-        let Conversion { from, to, src, mut dst, window, prefetch_distance, .. } = self;
+        let Conversion { from, to, src, mut dst, window, prefetch_distance, mut ahead, .. } = self;
         let blocks = Blocks::new(window, from.size(), to.size(), dst.is_streamed());
         let mut scratch = Scratch::default();
         for_each_iteration(
@@ -125,7 +125,7 @@ impl<'a> Conversion<'a> {
                     blocks,
                     src,
                     dst,
-                    prefetch_distance,
+                    (prefetch_distance, &mut ahead),
                     &mut scratch,
                     #[inline(always)]
                     |src, dst| run(from, to, src, dst),

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::transpose;
-use crate::memory::{CACHE_LINE, NonTemporal, Stores, StridedCopy, Window, load_rows, store_rows};
+use crate::memory::{CACHE_LINE, NonTemporal, Stores, StridedCopy, Window, load_rows, prefetch, store_rows};
 
 /// Transposes where there are some, and what is left element by element.
 ///
@@ -59,6 +59,7 @@ fn reversed(copy: StridedCopy<'_>) -> Option<StridedCopy<'_>> {
 /// registers. The last ones repeat elements of those before.
 #[inline(always)]
 fn backward_rows<const N: usize, const K: usize>(copy: StridedCopy<'_>) {
+    let distance = copy.hints().prefetch_distance;
     each_row(
         copy,
         #[inline(always)]
@@ -66,7 +67,9 @@ fn backward_rows<const N: usize, const K: usize>(copy: StridedCopy<'_>) {
             for c in (0..cols).step_by(K) {
                 let c = c.min(cols - K);
                 // The last of them is the lowest in the source.
-                let [elements] = load_rows::<N, K, 1>(src, src_at - (c + K - 1) * N, 0);
+                let at = src_at - (c + K - 1) * N;
+                fetch(src, at, K * N, distance);
+                let [elements] = load_rows::<N, K, 1>(src, at, 0);
                 let mut reversed = elements;
                 for (i, element) in reversed.iter_mut().enumerate() {
                     *element = elements[K - 1 - i];
@@ -87,32 +90,54 @@ fn every_second(copy: StridedCopy<'_>) -> Option<StridedCopy<'_>> {
     if !suits {
         return Some(copy);
     }
+    let short = copy.window().cols < 16;
     match elem {
-        1 => seconds::<1>(copy),
-        2 => seconds::<2>(copy),
-        4 => seconds::<4>(copy),
-        8 => seconds::<8>(copy),
+        1 if short => seconds::<1, 8>(copy),
+        2 if short => seconds::<2, 8>(copy),
+        4 if short => seconds::<4, 8>(copy),
+        1 => seconds::<1, 16>(copy),
+        2 => seconds::<2, 16>(copy),
+        4 => seconds::<4, 16>(copy),
+        8 => seconds::<8, 8>(copy),
         _ => return Some(copy),
     }
     None
 }
 
-/// Copies rows of which each element is the first of a pair in the source: the compiler vectorises a step that it knows.
+/// Copies rows of at least `K` elements, each of which is the first of a pair in the source, `K` at a time: the compiler makes vectors
+/// of steps that it knows, and of numbers of them.
 #[inline(always)]
-fn seconds<const N: usize>(copy: StridedCopy<'_>) {
+fn seconds<const N: usize, const K: usize>(copy: StridedCopy<'_>) {
+    let distance = copy.hints().prefetch_distance;
     each_row(
         copy,
         #[inline(always)]
         |src, src_at, dst, dst_at, cols| {
-            // Of the last pair only the first one is known to lie in the slice.
-            let (pairs, last) = src[src_at..][..(2 * cols - 1) * N].as_chunks::<N>().0.as_chunks::<2>();
-            let to = dst[dst_at..][..cols * N].as_chunks_mut::<N>().0;
-            for (to, [from, _]) in to.iter_mut().zip(pairs) {
-                *to = from.map(MaybeUninit::new);
+            for c in (0..cols).step_by(K) {
+                // The last ones repeat elements of those before.
+                let c = c.min(cols - K);
+                let at = src_at + 2 * c * N;
+                // Of the last pair only the first one is known to lie in the slice.
+                fetch(src, at, 2 * K * N, distance);
+                let [lower] = load_rows::<N, K, 1>(src, at, 0);
+                let [upper] = load_rows::<N, K, 1>(src, at + (K - 1) * N, 0);
+                let mut elements = [[0; N]; K];
+                let (below, above) = elements.split_at_mut(K / 2);
+                for (i, (below, above)) in below.iter_mut().zip(above).enumerate() {
+                    (*below, *above) = (lower[2 * i], upper[2 * i + 1]);
+                }
+                store_rows(&[elements], dst, dst_at + c * N, 0);
             }
-            to[cols - 1] = last[0].map(MaybeUninit::new);
         },
     );
+}
+
+/// Asks L2 for what lies `distance` bytes from some that are read now; for nothing if that is 0.
+#[inline(always)]
+fn fetch(src: &[u8], at: usize, bytes: usize, distance: isize) {
+    if distance != 0 {
+        prefetch(src, at.wrapping_add_signed(distance), bytes);
+    }
 }
 
 /// The copy with rows and columns exchanged if only that suits, and whether it suits at all.

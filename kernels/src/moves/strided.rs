@@ -8,7 +8,8 @@ use std::mem::MaybeUninit;
 
 use super::copy;
 use crate::memory::{
-    CACHE_LINE, Output, StridedCopy, Window, as_written, load_rows, prefetch, prefetch_rows_l2, store_rows,
+    Ahead, CACHE_LINE, Output, StridedCopy, Window, as_written, gather_rows, prefetch, prefetch_rows_l2,
+    scatter_rows,
 };
 
 /// The most bytes of a block on either side.
@@ -82,14 +83,14 @@ impl Blocks {
 }
 
 /// Converts a window that was found to lie inside of both sides: `run` gets elements that follow one another, and as much
-/// room. While elements are brought together, what lies `prefetch_distance` bytes further in the source is prefetched, unless
-/// that is 0.
+/// room. Meanwhile what is `ahead` is fetched; or, while elements are brought together, what lies `prefetch_distance` bytes further
+/// in the source, unless that is 0.
 #[inline(always)]
 pub(crate) fn convert(
     blocks: Blocks,
     src: Side<&[u8]>,
     dst: Side<&mut Output<'_>>,
-    prefetch_distance: isize,
+    (prefetch_distance, ahead): (isize, &mut Option<Ahead<'_>>),
     scratch: &mut Scratch,
     mut run: impl FnMut(&[u8], &mut [MaybeUninit<u8>]),
 ) {
@@ -103,6 +104,11 @@ pub(crate) fn convert(
         let part = Window { rows: rows.min(w.rows - row), cols: cols.min(w.cols - col), ..w };
         let from = place(src.at, row, w.src_row, col, w.src_col);
         let to = place(dst.at, row, w.dst_row, col, w.dst_col);
+        if let Some(ahead) = ahead {
+            for _ in 0..(part.rows * part.cols * src.size).div_ceil(2 * CACHE_LINE) {
+                ahead.fetch();
+            }
+        }
         let (from_row, to_row) = ((part.cols * src.size) as isize, (part.cols * dst.size) as isize);
         // Rows that follow one another are one run.
         let near_run = near_runs && (part.rows == 1 || w.src_row == from_row);
@@ -200,14 +206,10 @@ fn to_faces(made: &[u8], size: usize, w: &Window, out: &mut [MaybeUninit<u8>], a
     }
 }
 
-/// Stores rows of `N` bytes.
+/// Puts rows of `N` bytes.
 #[inline(always)]
 fn rows_to<const N: usize>(made: &[u8], w: &Window, out: &mut [MaybeUninit<u8>], at: usize) {
-    let mut at = at;
-    for row in &made.as_chunks::<N>().0[..w.rows] {
-        store_rows(&[[*row]], out, at, 0);
-        at = at.wrapping_add_signed(w.dst_row);
-    }
+    scatter_rows(&made.as_chunks::<N>().0[..w.rows], out, at, w.dst_row);
 }
 
 /// Brings rows of faces together.
@@ -224,22 +226,16 @@ fn faces(src: &[u8], at: usize, size: usize, w: &Window, out: &mut [u8], prefetc
 /// Brings rows of `N` bytes together, eight of them after one check.
 #[inline(always)]
 fn rows_of<const N: usize>(src: &[u8], at: usize, w: &Window, out: &mut [u8], prefetch_distance: isize) {
-    let out = &mut out.as_chunks_mut::<N>().0[..w.rows];
-    let (eights, rest) = out.as_chunks_mut::<8>();
     let mut at = at;
-    for rows in eights {
+    for rows in out.as_chunks_mut::<N>().0[..w.rows].chunks_mut(8) {
         if prefetch_distance != 0 {
             for line in (0..N).step_by(CACHE_LINE) {
                 let at = at.wrapping_add(line).wrapping_add_signed(prefetch_distance);
                 prefetch_rows_l2::<8>(src, at, w.src_row);
             }
         }
-        *rows = *load_rows::<N, 1, 8>(src, at, w.src_row).as_flattened().first_chunk().expect("eight rows");
+        gather_rows(src, at, w.src_row, rows);
         at = at.wrapping_add_signed(w.src_row.wrapping_mul(8));
-    }
-    for row in rest {
-        [[*row]] = load_rows::<N, 1, 1>(src, at, w.src_row);
-        at = at.wrapping_add_signed(w.src_row);
     }
 }
 

@@ -15,17 +15,14 @@ pub(crate) trait GroupLane<const N: usize>: Lane<N> {
     /// The amax of a group, its largest magnitude: the upper 16 bits of it.
     fn amax(group: &[[u8; N]; GROUP]) -> u16;
 
-    /// Raises the amax of 16 groups by an element of each.
-    #[inline(always)]
-    fn raise(amax: &mut [u16; GROUP], elements: &[[u8; N]; GROUP]) {
-        for (amax, x) in amax.iter_mut().zip(elements) {
-            // As signed numbers, for which every processor has an instruction.
-            *amax = (*amax as i16).max(Self::magnitude(*x) as i16) as u16;
-        }
-    }
+    /// The largest magnitudes of 16 groups that lie side by side, in vectors.
+    type Largest: Copy + Default;
 
-    /// The magnitude of an element: the upper 16 bits of it.
-    fn magnitude(x: [u8; N]) -> u16;
+    /// Raises them by an element of each group.
+    fn raise(largest: &mut Self::Largest, elements: &[[u8; N]; GROUP]);
+
+    /// The amax of each.
+    fn amax_of_each(largest: Self::Largest) -> [u16; GROUP];
 
     /// The upper 16 bits, as binary32, of a magnitude with these upper 16 bits.
     fn upper(amax: u16) -> u32;
@@ -95,6 +92,15 @@ fn largest(mut numbers: i16x8) -> u16 {
     numbers.to_array()[0] as u16
 }
 
+/// The upper 16 bits of a magnitude.
+const UPPER: u32 = 0x7FFF_0000;
+
+/// The larger of two magnitudes of each lane, of which there are only the upper 16 bits: every processor has an instruction for 16.
+#[inline(always)]
+fn larger(a: u32x4, b: u32x4) -> u32x4 {
+    bytemuck::cast(bytemuck::cast::<_, i16x8>(a).max(bytemuck::cast(b)))
+}
+
 impl GroupLane<4> for F32 {
     #[inline(always)]
     fn amax(group: &[[u8; 4]; GROUP]) -> u16 {
@@ -102,18 +108,27 @@ impl GroupLane<4> for F32 {
         for (word, x) in words.iter_mut().zip(group) {
             *word = Self::widen(*x);
         }
-        let upper = u32x4::splat(0x7FFF_0000);
-        let [a, b, c, d]: [u32x4; 4] = bytemuck::cast(words);
-        let max = |a: u32x4, b: u32x4| -> u32x4 {
-            let (a, b): (i16x8, i16x8) = (bytemuck::cast(a & upper), bytemuck::cast(b & upper));
-            bytemuck::cast(a.max(b))
-        };
-        largest(bytemuck::cast(max(a, b) | max(c, d) >> 16))
+        let upper = u32x4::splat(UPPER);
+        let [a, b, c, d] = bytemuck::cast::<_, [u32x4; 4]>(words).map(|words| words & upper);
+        largest(bytemuck::cast(larger(a, b) | larger(c, d) >> 16))
+    }
+
+    type Largest = [u32x4; 4];
+
+    #[inline(always)]
+    fn raise(largest: &mut Self::Largest, elements: &[[u8; 4]; GROUP]) {
+        let mut words = [0; GROUP];
+        for (word, x) in words.iter_mut().zip(elements) {
+            *word = Self::widen(*x);
+        }
+        for (largest, x) in largest.iter_mut().zip(bytemuck::cast::<_, [u32x4; 4]>(words)) {
+            *largest = larger(*largest, x & u32x4::splat(UPPER));
+        }
     }
 
     #[inline(always)]
-    fn magnitude(x: [u8; 4]) -> u16 {
-        (Self::widen(x) >> 16) as u16 & 0x7FFF
+    fn amax_of_each(largest: Self::Largest) -> [u16; GROUP] {
+        bytemuck::cast::<_, [u32; GROUP]>(largest).map(|bits| (bits >> 16) as u16)
     }
 
     #[inline(always)]
@@ -130,9 +145,16 @@ impl GroupLane<2> for Bf16 {
         amax_of_words(group)
     }
 
+    type Largest = [i16x8; 2];
+
     #[inline(always)]
-    fn magnitude(x: [u8; 2]) -> u16 {
-        u16::from_le_bytes(x) & 0x7FFF
+    fn raise(largest: &mut Self::Largest, elements: &[[u8; 2]; GROUP]) {
+        raise_words(largest, elements);
+    }
+
+    #[inline(always)]
+    fn amax_of_each(largest: Self::Largest) -> [u16; GROUP] {
+        bytemuck::cast(largest)
     }
 
     #[inline(always)]
@@ -210,13 +232,25 @@ fn both(pair: u32, sum: impl Fn(f32) -> f32) -> u32 {
 /// The larger of two magnitudes of a group of 16-bit elements, for each of eight pairs.
 #[inline(always)]
 fn magnitudes(group: &[[u8; 2]; GROUP]) -> i16x8 {
-    let magnitude = i16x8::splat(0x7FFF);
+    let [a, b] = of_words(group);
+    a.max(b)
+}
+
+/// The magnitudes of 16-bit elements.
+#[inline(always)]
+fn of_words(group: &[[u8; 2]; GROUP]) -> [i16x8; 2] {
     let mut words = [0; GROUP];
     for (word, x) in words.iter_mut().zip(group) {
         *word = i16::from_le_bytes(*x);
     }
-    let [a, b]: [i16x8; 2] = bytemuck::cast(words);
-    (a & magnitude).max(b & magnitude)
+    bytemuck::cast::<_, [i16x8; 2]>(words).map(|words| words & i16x8::splat(0x7FFF))
+}
+
+/// [`GroupLane::raise`] of 16-bit elements.
+#[inline(always)]
+fn raise_words(largest: &mut [i16x8; 2], elements: &[[u8; 2]; GROUP]) {
+    let [a, b] = of_words(elements);
+    *largest = [largest[0].max(a), largest[1].max(b)];
 }
 
 /// The larger of the lower half and the upper half of two vectors, lane by lane, interleaved in lanes of `L`.
@@ -232,9 +266,16 @@ impl GroupLane<2> for F16 {
         amax_of_words(group)
     }
 
+    type Largest = [i16x8; 2];
+
     #[inline(always)]
-    fn magnitude(x: [u8; 2]) -> u16 {
-        u16::from_le_bytes(x) & 0x7FFF
+    fn raise(largest: &mut Self::Largest, elements: &[[u8; 2]; GROUP]) {
+        raise_words(largest, elements);
+    }
+
+    #[inline(always)]
+    fn amax_of_each(largest: Self::Largest) -> [u16; GROUP] {
+        bytemuck::cast(largest)
     }
 
     #[inline(always)]

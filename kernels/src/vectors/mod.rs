@@ -2,13 +2,14 @@
 //!
 //! From the bottom: `interleave` transposes registers and `pairs` two at once, `lanes` are single elements, `steps` lead from one format to another,
 //! `binary32` are runs of any elements, `groups` are 16 of them, `encode` and `decode` are what packing and unpacking ask of a
-//! family of formats, `bfp_encode`, `bfp_decode` and `mx` are those families, `tile_packer` packs one tile, `pack` and `unpack` are
+//! family of formats, `bfp_encode`, `bfp_decode` and `mx` are those families, `tile_packer` and `column_packer` pack one tile, `pack` and `unpack` are
 //! the kernels, and `canonical` tells which tiles need neither.
 
 mod bfp_decode;
 mod bfp_encode;
 pub(crate) mod binary32;
 pub(crate) mod canonical;
+mod column_packer;
 mod decode;
 mod encode;
 mod exponent_search;

@@ -3,11 +3,12 @@
 use std::mem::MaybeUninit;
 
 use super::bfp_encode::BfpEncode;
+use super::column_packer::ColumnPacker;
 use super::encode::{Encode, MAX_GROUPS};
 use super::groups::GroupLane;
 use super::lanes::{Bf16, F16, F32, Lane};
 use super::mx::MxVector;
-use super::tile_packer::{TilePacker, pack_columns};
+use super::tile_packer::TilePacker;
 use crate::formats::{BlockCodec, GROUP, MX_BLOCK, Number, Rounding, Rule, TileShape};
 use crate::memory::{
     ArrayOffsets, CACHE_LINE, Destination, Output, as_uninit, as_written, assert_readable, assert_writable,
@@ -266,15 +267,18 @@ fn in_place_tiles<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<'_
 fn tiles_of_columns<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode: E) {
     let (args, stored) = (on.args, on.args.stored(on.codec));
     let offsets = array_offsets::<N>(stored.tile, stored.col, stored.faces());
-    let (groups, last) = (stored.tile.elements() / GROUP, tiles_in_source(&on, N) - 1);
+    let last = tiles_in_source(&on, N) - 1;
     let src = on.src;
+    let mut packer = ColumnPacker::<E, L, N>::new(encode, stored.tile);
+    packer.start(offsets.arrays(src, on.at(0)));
     for t in 0..args.tiles {
-        let later = t.saturating_add(args.prefetch_tiles).min(last);
-        let tiles = [offsets.arrays(src, on.at(t)), offsets.arrays(src, on.at(later))];
+        let (next, later) = ((t + 1).min(args.tiles - 1), t.saturating_add(args.prefetch_tiles).min(last));
+        let tiles = [offsets.arrays(src, on.at(t)), offsets.arrays(src, on.at(next))];
+        let later = offsets.arrays(src, on.at(later));
         on.put(
             t,
             #[inline(always)]
-            |out| pack_columns::<E, L, N>(encode, groups, tiles, out),
+            |out| packer.pack(tiles, later, out),
         );
     }
 }

@@ -2,13 +2,11 @@
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::ops::Range;
 
-use super::encode::{CodeLoop, Encode, FinishLoop, GroupLoop, MAX_GROUPS, codes_at_once};
+use super::encode::{Encode, FinishLoop, GroupLoop, MAX_GROUPS, codes_at_once};
 use super::groups::GroupLane;
-use super::interleave::transpose_bytes;
 use crate::formats::{GROUP, TileShape};
-use crate::memory::{Arrays, as_uninit, as_written, prefetch_l2};
+use crate::memory::{Arrays, as_uninit, as_written};
 
 /// Packs tiles of one shape whose groups are known by their offsets, one after another, and keeps what is already known of
 /// the next one.
@@ -24,7 +22,7 @@ pub(crate) struct TilePacker<E, const N: usize> {
 
 /// The codes of a tile, from the beginning of a line on: vectors of them are as long as a line.
 #[repr(align(64))]
-struct Codes([[u16; GROUP]; MAX_GROUPS]);
+pub(super) struct Codes(pub(super) [[u16; GROUP]; MAX_GROUPS]);
 
 impl<E: Encode, const N: usize> TilePacker<E, N> {
     #[inline(always)]
@@ -147,105 +145,11 @@ fn mended<E: Encode, L: GroupLane<N>, const N: usize>(
     shared
 }
 
-/// Packs a tile whose columns are runs of the source: 16 elements of a column, one of each row of a face, are an array of
-/// `columns`, face by face. Sixteen groups lie side by side then, and no vector is searched for its largest lane.
-///
-/// `later` is prefetched.
-#[inline(always)]
-pub(crate) fn pack_columns<E: Encode, L: GroupLane<N>, const N: usize>(
-    encode: E,
-    groups: usize,
-    [columns, later]: [Arrays<'_, N, GROUP>; 2],
-    out: &mut [MaybeUninit<u8>],
-) {
-    let mut amax = [[0; GROUP]; FACES];
-    for (face, amax) in amax.iter_mut().enumerate().take(groups / GROUP) {
-        for (column, later) in columns.groups(of_face(face)).zip(later.groups(of_face(face))) {
-            prefetch_l2(later);
-            L::raise(amax, column);
-        }
-    }
-    let exponents = exponents::<E, L, N>(amax.as_flattened().try_into().expect("as many groups"));
-    let factors = factors(encode, &exponents);
-    let (mut shared, all_hold) = shared(encode, &exponents);
-    let mut codes = [[0; GROUP]; MAX_GROUPS];
-    let lane = PhantomData::<L>;
-    encode.make_codes(ColumnLoop { columns, groups, factors: &factors, codes: &mut codes, lane });
-    let mut bytes = [[[0; GROUP]; GROUP]; FACES];
-    let all = bytes.as_flattened_mut().as_flattened_mut();
-    encode.finish(Finish { codes: codes.as_flattened(), bytes: as_written(all) });
-    for face in bytes.iter_mut().take(groups / GROUP) {
-        *face = transpose_bytes(*face);
-    }
-    let bytes = bytes.as_flattened_mut().as_flattened_mut();
-    if !all_hold {
-        for g in fails(encode, &exponents, groups) {
-            let mut values = [[0.0; GROUP]; 2];
-            for (i, values) in values.iter_mut().enumerate().take(E::GROUPS_PER_SCALE) {
-                for (value, column) in values.iter_mut().zip(columns.groups(of_face(g / GROUP))) {
-                    *value = f32::from_bits(L::widen(column[g % GROUP + i]));
-                }
-            }
-            shared[g] = put_scalar(encode, &values, as_written(&mut bytes[g * GROUP..]));
-        }
-    }
-    let (header, out) = split_header::<E>(groups, out);
-    put_shared::<E>(&shared[..groups], header);
-    match encode.code_bits() {
-        8 => out.copy_from_slice(as_uninit(&bytes[..out.len()])),
-        bits => join(bits, bytes, out),
-    }
-}
-
-/// Faces of the largest tile.
-const FACES: usize = MAX_GROUPS / GROUP;
-
-/// The groups of a face.
-#[inline(always)]
-fn of_face(face: usize) -> Range<usize> {
-    face * GROUP..(face + 1) * GROUP
-}
-
-/// The loop over the columns of a tile's faces, which makes their codes column by column.
-struct ColumnLoop<'a, L, const N: usize> {
-    columns: Arrays<'a, N, GROUP>,
-    groups: usize,
-    factors: &'a [f32; MAX_GROUPS],
-    codes: &'a mut [[u16; GROUP]; MAX_GROUPS],
-    lane: PhantomData<L>,
-}
-
-impl<L: GroupLane<N>, const N: usize> CodeLoop for ColumnLoop<'_, L, N> {
-    const SHORT: bool = L::SHORT;
-
-    #[inline(always)]
-    fn each<E: Encode>(self, _encode: &E, code: impl Fn(u32, f32) -> u16) {
-        let ColumnLoop { columns, groups, factors, codes, .. } = self;
-        for (face, factors) in factors.as_chunks::<GROUP>().0.iter().enumerate().take(groups / GROUP) {
-            for (codes, column) in codes[of_face(face)].iter_mut().zip(columns.groups(of_face(face))) {
-                // Made before any is stored: the compiler does not know that they lie apart from the column.
-                let mut made = [0; GROUP];
-                for ((to, x), factor) in made.iter_mut().zip(column).zip(factors) {
-                    *to = code(L::widen(*x), *factor);
-                }
-                *codes = made;
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn nearest<E: Encode>(self, encode: &E, sum: impl Fn(f32, f32) -> f32) {
-        self.each(
-            encode,
-            #[inline(always)]
-            |bits, factor| sum(f32::from_bits(bits), factor).to_bits() as u16,
-        );
-    }
-}
-
 /// The exponents of groups: of all that share a scale the largest.
 #[inline(always)]
-fn exponents<E: Encode, L: GroupLane<N>, const N: usize>(amax: &[u16; MAX_GROUPS]) -> [u8; MAX_GROUPS] {
+pub(super) fn exponents<E: Encode, L: GroupLane<N>, const N: usize>(
+    amax: &[u16; MAX_GROUPS],
+) -> [u8; MAX_GROUPS] {
     let mut exponents = [0; MAX_GROUPS];
     for (exponent, &amax) in exponents.iter_mut().zip(amax) {
         *exponent = L::exponent(amax) as u8;
@@ -263,7 +167,7 @@ fn exponents<E: Encode, L: GroupLane<N>, const N: usize>(amax: &[u16; MAX_GROUPS
 }
 
 #[inline(always)]
-fn factors<E: Encode>(encode: E, exponents: &[u8; MAX_GROUPS]) -> [f32; MAX_GROUPS] {
+pub(super) fn factors<E: Encode>(encode: E, exponents: &[u8; MAX_GROUPS]) -> [f32; MAX_GROUPS] {
     let mut factors = [0.0; MAX_GROUPS];
     for (factor, &exponent) in factors.iter_mut().zip(exponents) {
         *factor = encode.factor(exponent.into());
@@ -273,7 +177,7 @@ fn factors<E: Encode>(encode: E, exponents: &[u8; MAX_GROUPS]) -> [f32; MAX_GROU
 
 /// Of each group the byte that it shares, and whether the arithmetic holds for all.
 #[inline(always)]
-fn shared<E: Encode>(encode: E, exponents: &[u8; MAX_GROUPS]) -> ([u8; MAX_GROUPS], bool) {
+pub(super) fn shared<E: Encode>(encode: E, exponents: &[u8; MAX_GROUPS]) -> ([u8; MAX_GROUPS], bool) {
     let mut shared = [0; MAX_GROUPS];
     let mut all_hold = true;
     for (shared, &exponent) in shared.iter_mut().zip(exponents) {
@@ -286,13 +190,17 @@ fn shared<E: Encode>(encode: E, exponents: &[u8; MAX_GROUPS]) -> ([u8; MAX_GROUP
 
 /// The first groups of the scales for which the arithmetic fails.
 #[inline(always)]
-fn fails<E: Encode>(encode: E, exponents: &[u8; MAX_GROUPS], groups: usize) -> impl Iterator<Item = usize> {
+pub(super) fn fails<E: Encode>(
+    encode: E,
+    exponents: &[u8; MAX_GROUPS],
+    groups: usize,
+) -> impl Iterator<Item = usize> {
     (0..groups).step_by(E::GROUPS_PER_SCALE).filter(move |&g| !encode.shared(exponents[g]).1)
 }
 
 /// Puts the codes of all groups that share a scale by the scalar rule, as they are stored; what they share.
 #[inline(always)]
-fn put_scalar<E: Encode>(encode: E, values: &[[f32; GROUP]; 2], to: &mut [MaybeUninit<u8>]) -> u8 {
+pub(super) fn put_scalar<E: Encode>(encode: E, values: &[[f32; GROUP]; 2], to: &mut [MaybeUninit<u8>]) -> u8 {
     let mut codes = [[0; GROUP]; 2];
     let elements = E::GROUPS_PER_SCALE * GROUP;
     let codes = &mut codes.as_flattened_mut()[..elements];
@@ -303,7 +211,7 @@ fn put_scalar<E: Encode>(encode: E, values: &[[f32; GROUP]; 2], to: &mut [MaybeU
 
 /// The front of a packed tile, where it has what so many groups share, and the rest of it.
 #[inline(always)]
-fn split_header<E: Encode>(
+pub(super) fn split_header<E: Encode>(
     groups: usize,
     out: &mut [MaybeUninit<u8>],
 ) -> (&mut [MaybeUninit<u8>], &mut [MaybeUninit<u8>]) {
@@ -312,7 +220,7 @@ fn split_header<E: Encode>(
 
 /// Writes what the groups of a tile share.
 #[inline(always)]
-fn put_shared<E: Encode>(shared: &[u8], header: &mut [MaybeUninit<u8>]) {
+pub(super) fn put_shared<E: Encode>(shared: &[u8], header: &mut [MaybeUninit<u8>]) {
     let (used, rest) = header.split_at_mut(shared.len() / E::GROUPS_PER_SCALE);
     for (byte, shared) in used.iter_mut().zip(shared.chunks_exact(E::GROUPS_PER_SCALE)) {
         byte.write(shared[0]);
@@ -321,9 +229,9 @@ fn put_shared<E: Encode>(shared: &[u8], header: &mut [MaybeUninit<u8>]) {
 }
 
 /// The loop over codes that lie side by side.
-struct Finish<'a> {
-    codes: &'a [u16],
-    bytes: &'a mut [MaybeUninit<u8>],
+pub(super) struct Finish<'a> {
+    pub(super) codes: &'a [u16],
+    pub(super) bytes: &'a mut [MaybeUninit<u8>],
 }
 
 impl FinishLoop for Finish<'_> {
@@ -337,7 +245,7 @@ impl FinishLoop for Finish<'_> {
 
 /// Puts finished codes of 4 or 2 bits side by side.
 #[inline(always)]
-fn join(bits: usize, codes: &[u8], out: &mut [MaybeUninit<u8>]) {
+pub(super) fn join(bits: usize, codes: &[u8], out: &mut [MaybeUninit<u8>]) {
     if bits == 4 {
         for (out, pair) in out.iter_mut().zip(codes.as_chunks::<2>().0) {
             let w = u16::from_le_bytes(*pair);

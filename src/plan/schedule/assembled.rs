@@ -47,12 +47,9 @@ impl Nest<'_> {
             tile_rows: src.codec.map(|c| c.tile().rows() as i64),
             across: None,
             compacted: src.codec.is_none()
-                && match op {
-                    Op::Copy(_) => loops.last().is_some_and(unit),
-                    // Short rows of a face, each of another unit, are converted together.
-                    Op::Convert(..) => loops.last().is_some_and(unit) || short.is_some_and(unit),
-                    Op::Cast { .. } => false,
-                },
+                // Short rows of a face, each of another unit, are taken together.
+                && !matches!(op, Op::Cast { .. })
+                && (loops.last().is_some_and(unit) || short.is_some_and(unit)),
             scattered: false,
             pitch: src.space.pitch_bytes as i64,
             ragged: false,

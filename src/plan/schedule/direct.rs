@@ -27,7 +27,15 @@ pub(super) fn applies(loops: &[Loop], src: &Endpoint, op: Op) -> bool {
         suits && runs(from, to) && (bytes % line == 0 && whole(line, outer) || face)
     };
     match op {
-        Op::Copy(size) => runs(size, size) && run.n as i64 * size as i64 % STORE == 0 && whole(STORE, outer),
+        Op::Copy(size) => {
+            let bytes = run.n as i64 * size as i64;
+            // Half a line from each of several units is brought together first.
+            let half = bytes < LINE as i64
+                && outer
+                    .last()
+                    .is_some_and(|rows| rows.step[4] == bytes && rows.step[0] != 0 && rows.step[3] == 0);
+            runs(size, size) && bytes % STORE == 0 && whole(STORE, outer) && !half
+        }
         Op::Convert(from, to) => converts(from.size(), to.size()),
         Op::Cast { cast, .. } => converts(cast.source_size(), cast.size()),
     }
@@ -48,8 +56,10 @@ pub(super) fn schedule(loops: &mut Vec<Loop>, conversion: Conversion<'_>) -> Sch
     let most = run.saturating_mul(tuning.direct_runs as i64);
     let pair = (tuning.direct_pair as i64).min(most).max(together).max(LINE as i64);
     let gathers = !between.is_empty() && run < LINE as i64;
-    // Sticks are converted whole; rows of faces are not, which are converted several together.
-    let suits = matches!(op, Op::Copy(_)) || matches!(op, Op::Convert(..)) && run >= 2 * LINE as i64;
+    // Sticks are converted whole; rows of faces are not, which are converted several together, nor what becomes elements of 8
+    // bytes, for which kernels have no loop but that by way of L1.
+    let sticks = run >= 2 * LINE as i64 && block_bytes < 8;
+    let suits = matches!(op, Op::Copy(_)) || matches!(op, Op::Convert(..)) && sticks;
     let read = loops.last().map_or(0, |run| run.n as i64 * run.step[1]);
     let in_blocks = suits && !between.is_empty() && read < tuning.blocks_fetched as i64;
     let written = |loops: &[Loop]| as_written(loops, &segment, &between, tuning.direct_source as u64);

@@ -290,6 +290,29 @@ mod tests {
     }
 
     #[test]
+    fn half_lines_of_several_pages_are_brought_together_first() {
+        // A row of a face of bf16 is half a line, and the next row lies in another page.
+        let tiles = "ttnn(dtype=bfloat16, layout=TILE)";
+        let plan = plan(&[64, 512], DType::Bf16, PAGES, tiles, Store::Streamed);
+        let Schedule { compacted, assembled, .. } = plan.nests[0].schedule;
+        assert!(compacted && assembled, "{plan}");
+    }
+
+    #[test]
+    fn short_rows_of_tiles_are_packed_as_the_source_lies() {
+        let schedule = |from: &str| {
+            let to = "ttnn(dtype=bfloat8_b, layout=TILE)";
+            plan(&[4096, 4096], DType::F32, from, to, Store::Streamed).nests[0].schedule.clone()
+        };
+        // Of panels of 64 columns two tiles lie side by side; the next ones below them follow in the source.
+        let panels = schedule("([64, 4096, 64], [262144, 64, 1], [64, 4096, 1])");
+        assert_eq!((&*panels.order, panels.tiles), (&[1, 0, 2][..], Some(2)));
+        assert_eq!(panels.prefetch_distance, 2 * 8192);
+        let rows = schedule("memref<4096x4096xf32>");
+        assert_eq!((&*rows.order, rows.prefetch_distance), (&[0, 1][..], 0));
+    }
+
+    #[test]
     fn pages_that_a_transpose_makes_are_written_several_at_a_time() {
         let from = "memref<512x64xf32, strided<[1, 512]>>";
         for store in [Store::Cached, Store::Streamed] {

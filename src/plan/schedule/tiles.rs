@@ -3,6 +3,7 @@
 use kernels::{Number, TileShape};
 
 use super::blocks::{by_source_of, longer_row};
+use crate::layout::axis::Addr;
 use crate::plan::conversion::{Conversion, Op};
 use crate::plan::ir::{Gather, InPlace, Loop, Schedule};
 
@@ -24,9 +25,12 @@ pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<
     };
     let changes_unit = |i: usize| loops[i].step[3] != 0 || parts[0].moves[i][0] != 0;
     let reads = |i: usize| parts[0].moves[i];
-    // What lies in rows is read as the tiles are written; other tiles as the source lies, so that its lines are read once.
+    // What lies in rows is read as the tiles are written; other tiles, and rows so short that a run of the source is those of
+    // several rows of tiles (sticks, panels), as the source lies, so that its lines are read once.
     let rows = schedule.in_place.is_some_and(|tile| tile.cols == 1 || tile.src_col == near);
-    if !rows {
+    let long = |run: &Loop| (run.n as i64).saturating_mul(parts[0].moves[loops.len() - 1][1].abs());
+    let short = loops.last().is_some_and(|run| long(run) < tuning.segment as i64);
+    if !rows || short {
         schedule.order = by_source_of(loops.len(), |i| (reads(i), loops[i].step[4]));
     }
     let gathered = schedule.in_place.is_none();
@@ -43,7 +47,23 @@ pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<
         schedule.tiles = Some(row);
         schedule.blocks[row] = loops[row].n;
     }
+    if short {
+        schedule.prefetch_distance = next_rows(&schedule, loops, reads, tuning.fetched as i64);
+    }
     schedule
+}
+
+/// How far the tiles that a later call packs lie in the source, where those of a call are a run of it: about as far as `fetched`
+/// bytes; 0 where they are none.
+fn next_rows(schedule: &Schedule, loops: &[Loop], reads: impl Fn(usize) -> Addr, fetched: i64) -> i64 {
+    let (Some(tile), Some(row)) = (schedule.in_place, schedule.tiles) else { return 0 };
+    let bytes = (tile.rows as i64).saturating_mul(tile.src_row as i64);
+    let is_run = tile.src_row as i64 == reads(row)[1].saturating_mul(loops[row].n as i64);
+    let next = schedule.order.iter().rev().find(|&&i| i != row && loops[i].n > 1).map(|&i| reads(i));
+    match next {
+        Some([0, step, 0]) if is_run && bytes > 0 => step.saturating_mul((fetched / bytes).max(1)),
+        _ => 0,
+    }
 }
 
 /// The strides of a tile's elements in the source, if its valid elements are a corner of even rows and columns, or all of it in

@@ -1,7 +1,7 @@
 //! Copies and transposes.
 
 use super::{Kernels, as_written, one_of, sampled, ways};
-use crate::{Hints, OuterLoop, Window};
+use crate::{Destination, Hints, OuterLoop, Window};
 
 /// Bytes left around the window on all sides; none may change.
 const MARGIN: usize = 24;
@@ -30,10 +30,41 @@ pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
         }
     }
     sweep_squares(tested, rule);
+    sweep_views(tested, rule);
     for elem in sampled(1, 300) {
         for (rows, cols) in one_of(2, 1, [(1, 1), (3, 1), (1, 3), (2, 3)]) {
             for window in one_of(13, cols, arrangements(elem, rows, cols)) {
                 same(tested, rule, elem, &window);
+            }
+        }
+    }
+}
+
+/// Rows of every second element, and backward ones, of fewer and more elements than a vector has; what is prefetched may lie
+/// outside of the source.
+fn sweep_views(tested: &Kernels, rule: &Kernels) {
+    for (turn, elem) in one_of(4, 1, [1_usize, 2, 4, 8]).enumerate() {
+        let e = elem as isize;
+        for cols in sampled(1, 70) {
+            for src_col in one_of(2, turn, [2 * e, -e]) {
+                let row = cols as isize * e;
+                let w = Window { rows: 3, cols, src_row: 2 * row + 3, src_col, dst_row: row + 5, dst_col: e };
+                // The last element of a row ends where the source does, or the first one begins there.
+                let (src_at, src_len) = extent(elem, (3, w.src_row), (cols, src_col));
+                let (_, dst_len) = extent(elem, (3, w.dst_row), (cols, e));
+                let src: Vec<u8> =
+                    (0..src_len as u32).map(|i| (i.wrapping_mul(0x9E37_79B1) >> 24) as u8).collect();
+                for prefetch_distance in [0, 64, -(1 << 20)] {
+                    let run = |kernels: &Kernels| {
+                        let (mut dst, hints) =
+                            (vec![0xFF; dst_len + 1], Hints { prefetch_distance, ..Hints::default() });
+                        let to = &mut Destination::cached(as_written(&mut dst));
+                        kernels.copy_loops(elem, &src, src_at, to, 0, &w, &[], hints);
+                        dst
+                    };
+                    let name = tested.isa().name();
+                    assert!(run(tested) == run(rule), "{name} copy of {elem}-byte elements over {w:?}");
+                }
             }
         }
     }

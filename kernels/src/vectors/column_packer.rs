@@ -1,0 +1,172 @@
+//! Packing of tiles whose columns are runs of the source: 16 elements of a column, one of each row of a face, are an array.
+//! Sixteen groups lie side by side then, and no vector is searched for its largest lane.
+
+use std::mem::{self, MaybeUninit};
+use std::ops::Range;
+
+use super::encode::{CodeLoop, Encode, MAX_GROUPS};
+use super::groups::GroupLane;
+use super::interleave::transpose_bytes;
+use super::tile_packer::{
+    Codes, Finish, exponents, factors, fails, join, put_scalar, put_shared, shared, split_header,
+};
+use crate::formats::{GROUP, TileShape};
+use crate::memory::{Arrays, as_written, prefetch_l2};
+
+/// Packs tiles of one shape whose columns are known by their offsets, face by face, one after another.
+pub(crate) struct ColumnPacker<E, L: GroupLane<N>, const N: usize> {
+    encode: E,
+    groups: usize,
+    /// The largest magnitudes of the tile that is packed next, face by face.
+    largest: [L::Largest; FACES],
+    /// Its columns. They are loaded while the tile before is packed: L1 takes lines that share a set one by one, and does not
+    /// keep more than some of them until they are read again.
+    kept: [[[u8; N]; GROUP]; MAX_GROUPS],
+    codes: Codes,
+    /// Finished codes, column by column.
+    finished: [[[u8; GROUP]; GROUP]; FACES],
+}
+
+impl<E: Encode, L: GroupLane<N>, const N: usize> ColumnPacker<E, L, N> {
+    #[inline(always)]
+    pub(crate) fn new(encode: E, tile: TileShape) -> ColumnPacker<E, L, N> {
+        let groups = tile.elements() / GROUP;
+        ColumnPacker {
+            encode,
+            groups,
+            largest: [L::Largest::default(); FACES],
+            kept: [[[0; N]; GROUP]; MAX_GROUPS],
+            codes: Codes([[0; GROUP]; MAX_GROUPS]),
+            finished: [[[0; GROUP]; GROUP]; FACES],
+        }
+    }
+
+    /// Takes the first tile.
+    #[inline(always)]
+    pub(crate) fn start(&mut self, tile: Arrays<'_, N, GROUP>) {
+        for (i, (kept, column)) in self.kept.iter_mut().zip(tile.groups(0..self.groups)).enumerate() {
+            L::raise(&mut self.largest[i / GROUP], column);
+            *kept = *column;
+        }
+    }
+
+    /// Packs the first of two tiles, which was taken before; takes the second, which is the next one; and prefetches as many
+    /// columns that come later.
+    #[inline(always)]
+    pub(crate) fn pack(
+        &mut self,
+        [here, next]: [Arrays<'_, N, GROUP>; 2],
+        later: Arrays<'_, N, GROUP>,
+        out: &mut [MaybeUninit<u8>],
+    ) {
+        let ColumnPacker { encode, groups, largest, kept, codes: Codes(codes), finished } = self;
+        let (encode, groups) = (*encode, *groups);
+        let mut amax = [[0; GROUP]; FACES];
+        for (amax, largest) in amax.iter_mut().zip(&mut *largest) {
+            *amax = L::amax_of_each(mem::take(largest));
+        }
+        let exponents = exponents::<E, L, N>(amax.as_flattened().try_into().expect("as many groups"));
+        let factors = factors(encode, &exponents);
+        encode.make_codes(ColumnLoop::<L, N> {
+            next,
+            later,
+            groups,
+            factors: &factors,
+            codes,
+            largest,
+            kept,
+        });
+        let all = finished.as_flattened_mut().as_flattened_mut();
+        encode.finish(Finish { codes: codes.as_flattened(), bytes: as_written(all) });
+        let (header, out) = split_header::<E>(groups, out);
+        let mended = |bytes: &mut [MaybeUninit<u8>]| {
+            for (to, face) in bytes.as_chunks_mut().0.iter_mut().zip(&*finished) {
+                let rows: [u8; GROUP * GROUP] = bytemuck::cast(transpose_bytes(*face));
+                *to = rows.map(MaybeUninit::new);
+            }
+            let (mut shared, all_hold) = shared(encode, &exponents);
+            if !all_hold {
+                for g in fails(encode, &exponents, groups) {
+                    let mut values = [[0.0; GROUP]; 2];
+                    for (i, values) in values.iter_mut().enumerate().take(E::GROUPS_PER_SCALE) {
+                        for (value, column) in values.iter_mut().zip(here.groups(of_face(g / GROUP))) {
+                            *value = f32::from_bits(L::widen(column[g % GROUP + i]));
+                        }
+                    }
+                    shared[g] = put_scalar(encode, &values, &mut bytes[g * GROUP..]);
+                }
+            }
+            shared
+        };
+        let shared = match encode.code_bits() {
+            8 => mended(out),
+            bits => {
+                let mut bytes = [0; TileShape::MAX_ELEMENTS];
+                let shared = mended(as_written(&mut bytes));
+                join(bits, &bytes, out);
+                shared
+            }
+        };
+        put_shared::<E>(&shared[..groups], header);
+    }
+}
+
+/// Faces of the largest tile.
+const FACES: usize = MAX_GROUPS / GROUP;
+
+/// The columns of a face.
+#[inline(always)]
+fn of_face(face: usize) -> Range<usize> {
+    face * GROUP..(face + 1) * GROUP
+}
+
+/// The loop over the columns of a tile's faces: makes their codes column by column, and takes those of the next tile.
+struct ColumnLoop<'a, L: GroupLane<N>, const N: usize> {
+    next: Arrays<'a, N, GROUP>,
+    later: Arrays<'a, N, GROUP>,
+    groups: usize,
+    factors: &'a [f32; MAX_GROUPS],
+    codes: &'a mut [[u16; GROUP]; MAX_GROUPS],
+    largest: &'a mut [L::Largest; FACES],
+    kept: &'a mut [[[u8; N]; GROUP]; MAX_GROUPS],
+}
+
+impl<L: GroupLane<N>, const N: usize> CodeLoop for ColumnLoop<'_, L, N> {
+    const SHORT: bool = L::SHORT;
+
+    #[inline(always)]
+    fn each<E: Encode>(self, _encode: &E, code: impl Fn(u32, f32) -> u16) {
+        let ColumnLoop { next, later, groups, factors, codes, largest, kept } = self;
+        for (face, (factors, largest)) in
+            factors.as_chunks().0.iter().zip(largest).enumerate().take(groups / GROUP)
+        {
+            let taken = next.groups(of_face(face)).zip(later.groups(of_face(face)));
+            let columns = codes[of_face(face)].iter_mut().zip(&mut kept[of_face(face)]).zip(taken);
+            let mut raised = *largest;
+            // What raises it has vectors in it. Of a loop without any the compiler would make one that gathers elements of
+            // several columns.
+            for ((codes, column), (next, later)) in columns {
+                prefetch_l2(later);
+                // Made before any is stored: the compiler does not know that they lie apart from the column.
+                let mut made = [0; GROUP];
+                let of_groups: &[f32; GROUP] = factors;
+                for ((to, x), factor) in made.iter_mut().zip(&*column).zip(of_groups) {
+                    *to = code(L::widen(*x), *factor);
+                }
+                *codes = made;
+                L::raise(&mut raised, next);
+                *column = *next;
+            }
+            *largest = raised;
+        }
+    }
+
+    #[inline(always)]
+    fn nearest<E: Encode>(self, encode: &E, sum: impl Fn(f32, f32) -> f32) {
+        self.each(
+            encode,
+            #[inline(always)]
+            |bits, factor| sum(f32::from_bits(bits), factor).to_bits() as u16,
+        );
+    }
+}
