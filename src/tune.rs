@@ -209,7 +209,7 @@ fn questions() -> Vec<Question> {
     all.push(question("lines that lie near", copied(), one("direct_apart", &[0, 4096])));
     all.push(question("lines of rows", copied(), one("gathered_pair", &[0, 64, 128, 256])));
     let untiled = vec![case(DType::Bf16, bf16_tiles, bf16), case(DType::F32, f32_tiles, f32_)];
-    all.push(question("fetching blocks for rows", untiled, one("blocks_fetched", &[0, 256])));
+    all.push(question("fetching blocks for rows", untiled, one("blocks_fetched", &[0, 64, 256])));
     all.push(question("fetching for rows", copied(), one("gathered_fetched", &[0, 2048, 4096])));
     all.push(question("fetching for tiles", copied(), one("direct_fetched", &[0, 128, 256, 1024, 2048])));
     all.push(question("fetching for runs", copied(), one("runs_fetched", &[0, 2, 4, 8])));

@@ -166,8 +166,10 @@ proptest! {
         let (from, to) = (layout(&from), layout(&format!("memref<{planes}x{rows}x{}xf16>", 64 * sticks)));
         let tuning = tuning(&mut Choices::new(&profile));
         let mut handed_over = tuning;
-        (handed_over.threads_from, handed_over.task, handed_over.blocks_fetched) = (0, 4096, 256);
-        for tuning in [tuning, handed_over] {
+        (handed_over.threads_from, handed_over.task, handed_over.bands_fetched) = (0, 4096, 256);
+        let mut in_order = handed_over;
+        in_order.blocks_fetched = 256;
+        for tuning in [tuning, handed_over, in_order] {
             same(&from, &to, Store::Streamed, &tuning)?;
         }
     }

@@ -133,6 +133,9 @@ impl fmt::Display for Runs<'_> {
                 write!(f, " in order")?;
             }
         }
+        if schedule.in_bands && !schedule.in_order {
+            write!(f, ", bands in order")?;
+        }
         let kernel = plan.isa().name();
         let streams = schedule::is_streamed(nest, plan.conversion());
         write!(f, ", {} stores, kernels {kernel}", if streams { "non-temporal" } else { "cached" })

@@ -139,6 +139,9 @@ pub(crate) struct Schedule {
     pub(crate) prefetch_distance: i64,
     /// Whether that is the next block, which is fetched in the order in which it lies.
     pub(crate) in_order: bool,
+    /// Whether it is in a task that has a band of all planes of the destination, which takes what lies in the source one after another
+    /// in the order of the destination.
+    pub(crate) in_bands: bool,
 }
 
 impl Schedule {

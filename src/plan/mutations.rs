@@ -158,6 +158,7 @@ fn change_schedule(c: Choose<'_>, schedule: &mut Schedule, loops: usize) {
         11 => schedule.compacted = !schedule.compacted,
         12 => schedule.prefetch_distance = changed(c, schedule.prefetch_distance, 4096),
         13 => schedule.in_order = !schedule.in_order,
+        14 => schedule.in_bands = !schedule.in_bands,
         _ => change_in_place(c, &mut schedule.in_place),
     }
 }

@@ -57,11 +57,10 @@ impl Bands {
         let [nest] = &*plan.nests else { return None };
         let [outer, inner, ..] = &*nest.loops else { return None };
         let schedule = &nest.schedule;
-        let direct = nest.leaf == Leaf::Element && schedule.in_order && !schedule.assembled;
+        let direct = nest.leaf == Leaf::Element && schedule.in_bands && !schedule.assembled;
         let beside = |l: &Loop| l.step[0] == 0 && l.step[3] == 0 && l.step[1] > 0 && l.step[4] > 0;
         // Planes are walked around the calls of kernels, which take loops inside of them, in whichever order.
-        let walked =
-            schedule.rows != Some(0) && schedule.tiles.is_none() && schedule.cols.is_some_and(|i| i > 1);
+        let walked = schedule.tiles.is_none() && schedule.cols.is_some_and(|i| i > 1);
         if !direct || !walked || plan.dst.space.units != 1 || !beside(outer) || !beside(inner) || outer.n < 2
         {
             return None;
@@ -224,7 +223,7 @@ mod tests {
         };
         let from = format!("SpyreTensorLayout(device_size=[{rows}, 2, 8, 64], dim_map=[1, 2, 0, 2], {text})");
         let options = Options::default().with_store(Store::Streamed);
-        let tuning = Tuning { blocks_fetched: 256, ..builtin::CONSERVATIVE };
+        let tuning = Tuning { bands_fetched: 256, ..builtin::CONSERVATIVE };
         let to = layout(&format!("memref<8x{rows}x128xf16>"));
         Plan::compile_with(&layout(&from), &to, &options, &tuning).unwrap()
     }

@@ -193,6 +193,9 @@ impl<'a, 'd> Task<'a, 'd> {
             blocks.shorten(|l| run(l.step[1]).max(run(l.step[4])));
         }
         let mut calls = Calls::new(plan, nest, self.places);
+        if calls.is_band(&blocks.size) {
+            blocks.shorten(|l| (plan.tuning.direct_source as u64 / l.step[1].unsigned_abs().max(1)).max(1));
+        }
         loop {
             if *calls.size() != blocks.size {
                 calls.prepare(&blocks.size, as_written);

@@ -52,6 +52,7 @@ pub(crate) const COMMON: Tuning = Tuning {
     runs_fetched: 4,
     // Found on Zen 3, not measured here.
     blocks_fetched: 0,
+    bands_fetched: 0,
     // On 32 MiB of f32 up to twice as fast as 1.
     tiles_fetched: 3,
     // Found on Sapphire Rapids: sticks to rows of MX blocks are two blocks a call otherwise, at a fifth of the speed.
@@ -70,9 +71,11 @@ pub const ZEN4: Tuning = Tuning {
     // Of 4 bytes assembled blocks are a twentieth slower, strips have seven tenths of the speed; of 2 bytes panels are no faster than blocks.
     ragged_strip: [0, 0, 256, 0],
     ragged_panel: [0, 0, 48 << 10, 0],
-    // Without it untilizing f32 has less than half of the speed, bf16 seven tenths. With 128 unstickifying has six to eight tenths on two
-    // threads, and 1.2 to 1.5 times the speed on one.
-    blocks_fetched: 256,
+    // Without it untilizing bf16 has seven tenths of the speed. With 128 untilizing f32 has three quarters of it, with 256 unstickifying on
+    // one thread six to eight tenths.
+    blocks_fetched: 64,
+    // Without it unstickifying has six to eight tenths of the speed on two threads.
+    bands_fetched: 256,
     // With COMMON's numbers for this and the next three tilize f32 has five sixths of the speed.
     direct_pair: 512,
     // With 4 tilize bf16 has seven eighths of the speed, with 16 eight tenths.
@@ -88,6 +91,7 @@ pub const ZEN4: Tuning = Tuning {
 pub const ZEN3: Tuning = Tuning {
     // Without it, untilizing and unstickifying have five to eight tenths of the speed.
     blocks_fetched: 256,
+    bands_fetched: 256,
     // As on Zen 5. With CONSERVATIVE's four numbers tilize f32 and sticks have seven to nine tenths of the speed.
     direct_pair: 512,
     direct_runs: 4,

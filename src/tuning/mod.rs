@@ -204,6 +204,9 @@ constants! {
     /// destination, where such a block is one run of the source: while one is copied the next one is fetched, in the order in which
     /// it lies. 0 for none.
     blocks_fetched: usize, 0, 4096;
+    /// The same where the planes of a destination lie side by side in such a block (sticks of several matrices), of tasks that have
+    /// each a band of all planes.
+    bands_fetched: usize, 0, 4096;
     /// How many tiles ahead of the one being packed the source is fetched; a number, 0 fetches nothing.
     tiles_fetched: usize, 0, 64;
     /// Elements from which on a row of tiles is worth a kernel call of its own: where small tiles (blocks of an MX format) make

@@ -61,9 +61,12 @@ pub(super) fn schedule(loops: &mut Vec<Loop>, conversion: Conversion<'_>) -> Sch
     let sticks = run >= 2 * LINE as i64 && block_bytes < 8;
     let suits = matches!(op, Op::Copy(_)) || matches!(op, Op::Convert(..)) && sticks;
     let read = loops.last().map_or(0, |run| run.n as i64 * run.step[1]);
-    let in_blocks = suits && !between.is_empty() && read < tuning.blocks_fetched as i64;
+    let fetched = tuning.blocks_fetched.max(tuning.bands_fetched) as i64;
     let written = |loops: &[Loop]| as_written(loops, &segment, &between, tuning.direct_source as u64);
-    let in_order = in_blocks.then(|| written(loops)).filter(|schedule| is_run(loops, &schedule.blocks));
+    let in_blocks = (suits && !between.is_empty() && read < fetched).then(|| written(loops));
+    let in_blocks = in_blocks.filter(|schedule| is_run(loops, &schedule.blocks));
+    let in_bands = in_blocks.is_some();
+    let in_order = in_blocks.filter(|_| read < tuning.blocks_fetched as i64);
     let mut schedule = if let Some(schedule) = in_order {
         Schedule { in_order: true, ..schedule }
     } else if gathers && tuning.gathered_pair == 0 {
@@ -82,6 +85,7 @@ pub(super) fn schedule(loops: &mut Vec<Loop>, conversion: Conversion<'_>) -> Sch
         Schedule { prefetch_distance, ..schedule }
     };
     let count = loops.len();
+    schedule.in_bands = in_bands;
     schedule.cols = Some(count - 1);
     schedule.rows = count.checked_sub(2).map(|i| schedule.within[i]).filter(|&i| stays_in_unit(&loops[i]));
     schedule

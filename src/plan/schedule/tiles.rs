@@ -47,7 +47,8 @@ pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<
         schedule.tiles = Some(row);
         schedule.blocks[row] = loops[row].n;
     }
-    if short {
+    // Of longer rows the tiles of the call itself are fetched ahead.
+    if short && row.is_some_and(|row| loops[row].n <= tuning.tiles_fetched as u64) {
         schedule.prefetch_distance = next_rows(&schedule, loops, reads, tuning.fetched as i64);
     }
     schedule
