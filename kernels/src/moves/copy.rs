@@ -90,18 +90,48 @@ fn every_second(copy: StridedCopy<'_>) -> Option<StridedCopy<'_>> {
     if !suits {
         return Some(copy);
     }
-    let short = copy.window().cols < 16;
-    match elem {
-        1 if short => seconds::<1, 8>(copy),
-        2 if short => seconds::<2, 8>(copy),
-        4 if short => seconds::<4, 8>(copy),
-        1 => seconds::<1, 16>(copy),
-        2 => seconds::<2, 16>(copy),
-        4 => seconds::<4, 16>(copy),
-        8 => seconds::<8, 8>(copy),
+    match (elem, copy.window().cols) {
+        (1, 8..16) => seconds::<1, 8>(copy),
+        (2, 8..16) => seconds::<2, 8>(copy),
+        (4, 8..16) => seconds::<4, 8>(copy),
+        (1, ..LONG) => seconds::<1, 16>(copy),
+        (2, ..LONG) => seconds::<2, 16>(copy),
+        (4, ..LONG) => seconds::<4, 16>(copy),
+        (8, ..LONG) => seconds::<8, 8>(copy),
+        (1, _) => long_seconds::<1>(copy),
+        (2, _) => long_seconds::<2>(copy),
+        (4, _) => long_seconds::<4>(copy),
+        (8, _) => long_seconds::<8>(copy),
         _ => return Some(copy),
     }
     None
+}
+
+/// Elements of a row from which on a loop over it, of which the compiler does not know the length, is faster than one that goes by
+/// vectors.
+const LONG: usize = 64;
+
+/// The most bytes of such a row of which as many are fetched: longer ones the processor fetches by itself.
+const FETCHED: usize = 1024;
+
+/// Copies rows of which each element is the first of a pair in the source: the compiler vectorises a step that it knows.
+#[inline(always)]
+fn long_seconds<const N: usize>(copy: StridedCopy<'_>) {
+    let distance = if copy.window().cols * 2 * N <= FETCHED { copy.hints().prefetch_distance } else { 0 };
+    each_row(
+        copy,
+        #[inline(always)]
+        |src, src_at, dst, dst_at, cols| {
+            fetch(src, src_at, 2 * cols * N, distance);
+            // Of the last pair only the first one is known to lie in the slice.
+            let (pairs, last) = src[src_at..][..(2 * cols - 1) * N].as_chunks::<N>().0.as_chunks::<2>();
+            let to = dst[dst_at..][..cols * N].as_chunks_mut::<N>().0;
+            for (to, [from, _]) in to.iter_mut().zip(pairs) {
+                *to = from.map(MaybeUninit::new);
+            }
+            to[cols - 1] = last[0].map(MaybeUninit::new);
+        },
+    );
 }
 
 /// Copies rows of at least `K` elements, each of which is the first of a pair in the source, `K` at a time: the compiler makes vectors

@@ -95,8 +95,8 @@ fn each<const M: usize, const N: usize>(
 ) {
     let [codes]: [[_; AT_ONCE]; 1] = load_rows(src, 0, 0);
     let mut out = [[0; N]; AT_ONCE];
-    for (out, code) in out.iter_mut().zip(codes) {
-        *out = f(code);
+    for (out, code) in out.iter_mut().zip(&codes) {
+        *out = f(*code);
     }
     store_rows(&[out], dst, 0, 0);
 }
@@ -111,14 +111,14 @@ fn mostly<const M: usize, const N: usize>(
 ) {
     let [codes]: [[_; AT_ONCE]; 1] = load_rows(src, 0, 0);
     let (mut out, mut holds) = ([[0; N]; AT_ONCE], true);
-    for (out, code) in out.iter_mut().zip(codes) {
+    for (out, code) in out.iter_mut().zip(&codes) {
         let held;
-        (*out, held) = quick(code);
+        (*out, held) = quick(*code);
         holds &= held;
     }
     if !holds {
-        for (out, code) in out.iter_mut().zip(codes) {
-            *out = f(code);
+        for (out, code) in out.iter_mut().zip(&codes) {
+            *out = f(*code);
         }
     }
     store_rows(&[out], dst, 0, 0);

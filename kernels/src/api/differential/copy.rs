@@ -45,7 +45,7 @@ pub(crate) fn sweep(tested: &Kernels, rule: &Kernels) {
 fn sweep_views(tested: &Kernels, rule: &Kernels) {
     for (turn, elem) in one_of(4, 1, [1_usize, 2, 4, 8]).enumerate() {
         let e = elem as isize;
-        for cols in sampled(1, 70) {
+        for cols in sampled(1, 70).chain(one_of(3, turn, [255, 257, 600])) {
             for src_col in one_of(2, turn, [2 * e, -e]) {
                 let row = cols as isize * e;
                 let w = Window { rows: 3, cols, src_row: 2 * row + 3, src_col, dst_row: row + 5, dst_col: e };
