@@ -139,8 +139,8 @@ pub(crate) struct Schedule {
     pub(crate) prefetch_distance: i64,
     /// Whether that is the next block, which is fetched in the order in which it lies.
     pub(crate) in_order: bool,
-    /// Whether it is in a task that has a band of all planes of the destination, which takes what lies in the source one after another
-    /// in the order of the destination.
+    /// Whether tasks may have bands, the same range of each plane of the destination. A band is made in the order of the destination,
+    /// and the next block is fetched in the order in which it lies.
     pub(crate) in_bands: bool,
 }
 

@@ -72,9 +72,9 @@ pub const ZEN4: Tuning = Tuning {
     ragged_strip: [0, 0, 256, 0],
     ragged_panel: [0, 0, 48 << 10, 0],
     // Without it untilizing bf16 has seven tenths of the speed. With 128 untilizing f32 has three quarters of it, with 256 unstickifying on
-    // one thread six to eight tenths.
+    // one thread six to nine tenths.
     blocks_fetched: 64,
-    // Without it unstickifying has six to eight tenths of the speed on two threads.
+    // Without it unstickifying has four to eight tenths of the speed on two threads.
     bands_fetched: 256,
     // With COMMON's numbers for this and the next three tilize f32 has five sixths of the speed.
     direct_pair: 512,

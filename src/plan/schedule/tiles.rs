@@ -28,8 +28,8 @@ pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<
     // What lies in rows is read as the tiles are written; other tiles, and rows so short that a run of the source is those of
     // several rows of tiles (sticks, panels), as the source lies, so that its lines are read once.
     let rows = schedule.in_place.is_some_and(|tile| tile.cols == 1 || tile.src_col == near);
-    let long = |run: &Loop| (run.n as i64).saturating_mul(parts[0].moves[loops.len() - 1][1].abs());
-    let short = loops.last().is_some_and(|run| long(run) < tuning.segment as i64);
+    let bytes = |run: &Loop| (run.n as i64).saturating_mul(parts[0].moves[loops.len() - 1][1].abs());
+    let short = loops.last().is_some_and(|run| bytes(run) < tuning.segment as i64);
     if !rows || short {
         schedule.order = by_source_of(loops.len(), |i| (reads(i), loops[i].step[4]));
     }
@@ -49,14 +49,19 @@ pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<
     }
     // Of longer rows the tiles of the call itself are fetched ahead.
     if short && row.is_some_and(|row| loops[row].n <= tuning.tiles_fetched as u64) {
-        schedule.prefetch_distance = next_rows(&schedule, loops, reads, tuning.fetched as i64);
+        schedule.prefetch_distance = distance_to_later_rows(&schedule, loops, reads, tuning.fetched as i64);
     }
     schedule
 }
 
 /// How far the tiles that a later call packs lie in the source, where those of a call are a run of it: about as far as `fetched`
 /// bytes; 0 where they are none.
-fn next_rows(schedule: &Schedule, loops: &[Loop], reads: impl Fn(usize) -> Addr, fetched: i64) -> i64 {
+fn distance_to_later_rows(
+    schedule: &Schedule,
+    loops: &[Loop],
+    reads: impl Fn(usize) -> Addr,
+    fetched: i64,
+) -> i64 {
     let (Some(tile), Some(row)) = (schedule.in_place, schedule.tiles) else { return 0 };
     let bytes = (tile.rows as i64).saturating_mul(tile.src_row as i64);
     let is_run = tile.src_row as i64 == reads(row)[1].saturating_mul(loops[row].n as i64);
