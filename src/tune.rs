@@ -164,6 +164,11 @@ fn questions() -> Vec<Question> {
             candidates: ways("ragged_strip", "ragged_panel", &ANYWHERE),
         });
     }
+    let transposed_tiles =
+        || vec![case(DType::F32, TRANSPOSED, bf16_tiles), case(DType::Bf16, TRANSPOSED, bf16_tiles)];
+    let narrowed = vec![case(DType::F32, PLAIN, "memref<RxCxbf16, strided<[1, R]>>")];
+    let cases = [transposed_tiles(), narrowed, vec![case(DType::F64, PLAIN, bf16_tiles)]].concat();
+    all.push(question("conversions brought together", cases, one("compacted", &[0, 16 << 10, 32 << 10])));
     let stripped =
         || [DType::F32, DType::F64, DType::Bf16].map(|dtype| case(dtype, PLAIN, TRANSPOSED)).to_vec();
     all.push(question("rows of strips", stripped(), one("transposed_rows", &[256, 512, 1024, 2048, 8192])));

@@ -137,7 +137,16 @@ proptest! {
             let layout = text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default());
             layout.map_err(|e| TestCaseError::reject(e.to_string()))
         };
-        let from = layout(&texts[usize::from(which.1) % texts.len()])?;
+        // Views: backward, every second element, one column and one row.
+        let (last, twice) = (cols - 1, 2 * cols);
+        let views = [
+            format!("memref<{rows}x{cols}x{}, strided<[{cols}, -1], offset: {last}>>", of(dtype)),
+            format!("memref<{rows}x{cols}x{}, strided<[{twice}, 2]>>", of(dtype)),
+            format!("memref<{rows}x{cols}x{}, strided<[1, 0]>>", of(dtype)),
+            format!("memref<{rows}x{cols}x{}, strided<[0, 1]>>", of(dtype)),
+        ];
+        let sources: Vec<&String> = texts.iter().chain(&views).collect();
+        let from = layout(sources[usize::from(which.1) % sources.len()])?;
         let to = layout(&texts[usize::from(which.2) % texts.len()])?;
         let mut c = Choices::new(&profile);
         for store in [Store::Streamed, Store::Cached] {

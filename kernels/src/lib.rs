@@ -25,7 +25,7 @@ pub use api::{Body, Isa, Kernels};
 pub use formats::{
     BlockCodec, BlockFormat, BlockOptions, Cast, CodecError, Decoding, Integer, Number, Rounding, TileShape,
 };
-pub use memory::{Destination, Hints, MAX_OUTER_LOOPS, OuterLoop, Window, prefetch};
+pub use memory::{Ahead, Destination, Hints, MAX_OUTER_LOOPS, OuterLoop, Window, prefetch};
 pub use moves::segments::Segment;
 pub use vectors::pack::PackArgs;
 pub use vectors::unpack::UnpackArgs;

@@ -96,7 +96,8 @@ impl fmt::Display for Runs<'_> {
         let Runs(plan, nest) = self;
         let schedule = &nest.schedule;
         let how = match &nest.leaf {
-            Leaf::Element if schedule.compacted => "compacted and assembled",
+            Leaf::Element if schedule.compacted && schedule.assembled => "compacted and assembled",
+            Leaf::Element if schedule.compacted => "compacted",
             Leaf::Element if schedule.assembled => "assembled",
             Leaf::Pack(_) if schedule.in_place.is_some() => "in place",
             Leaf::Pack(_) => "gathered",

@@ -18,6 +18,9 @@ pub(crate) use crate::tuning::MAX_BLOCK;
 /// The most segments of a block that is assembled: a segment has a cache line at the least.
 pub(crate) const MAX_SEGMENTS: usize = MAX_BLOCK / LINE;
 
+/// The most loops that one call of a kernel takes: those of a window, and those around it.
+pub(crate) const MAX_LOOPS_OF_CALL: usize = MAX_OUTER_LOOPS + 2;
+
 /// Bytes of a cache line.
 pub(crate) const LINE: usize = 64;
 
@@ -112,8 +115,9 @@ pub(crate) struct Schedule {
     /// Whether blocks of elements are assembled in L1 before they are written. Only such blocks go from unit to unit of the
     /// destination: each unit of them is written by itself.
     pub(crate) assembled: bool,
-    /// Whether what a block reads is brought together in L1 first, unit by unit: loops from unit to unit are then loops
-    /// of a kernel as others are. For elements that are copied or converted, of no block format.
+    /// Whether what a block reads is brought together in L1 first: loops from unit to unit are then loops of a kernel as others are.
+    /// What is assembled then is brought together as it is, else as elements of the destination. For elements of no block format that
+    /// all fit.
     pub(crate) compacted: bool,
     /// The loop that is the rows of a kernel's window, if any.
     pub(crate) rows: Option<usize>,

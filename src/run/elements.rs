@@ -1,15 +1,17 @@
 //! Kernel calls for a block of elements.
 
-use kernels::{Cast, Destination, Hints, MAX_OUTER_LOOPS, Number, OuterLoop, TileShape, UnpackArgs, Window};
+use kernels::{
+    Ahead, Cast, Destination, Hints, MAX_OUTER_LOOPS, Number, OuterLoop, TileShape, UnpackArgs, Window,
+};
 
 use smallvec::SmallVec;
 
 use super::clip::{advance, place};
-use super::compact::{Compact, Compaction};
+use super::compact::{Call, Compact, Compaction};
 use super::destination::writable;
 use super::share::Places;
 use super::slots::{self, SlotLoop};
-use crate::plan::ir::{AddressPair, ScheduledNest, WholeCall};
+use crate::plan::ir::{AddressPair, LINE, ScheduledNest, WholeCall};
 use crate::plan::{Op, OutOfRange, Plan};
 
 /// The kernel calls for blocks of one size, of a nest of at most `N` loops: which of them a call takes, and which are walked
@@ -88,7 +90,24 @@ impl<'p, const N: usize> Calls<'p, N> {
         };
         (self.size, self.taken, self.left) = (*size, 0, 0);
         if schedule.compacted {
-            self.compaction = Some(Compaction::new(plan, nest, size));
+            let compaction = Compaction::new(plan, nest, size);
+            if !schedule.assembled {
+                let step = |i: usize| {
+                    let l = &nest.loops[i];
+                    self.places.has_in_a_range(l).then_some(l.step[4])
+                };
+                if let Some(Call { window: w, outer, taken }) =
+                    compaction.copy(plan.dst.block_bytes, size, step)
+                {
+                    self.rows = (w.rows as u64, [0, w.src_row as i64, 0, 0, 0, 0], w.dst_row as i64);
+                    self.cols = (w.cols as u64, [0, w.src_col as i64, 0, 0, 0, 0], w.dst_col as i64);
+                    (self.tiles, self.outer, self.taken) = ((1, [0; 6], 0), outer, taken);
+                    self.compaction = Some(compaction);
+                    self.hints = Hints { strip: 2 * LINE, near: true, ..Hints::default() };
+                    return;
+                }
+            }
+            self.compaction = Some(compaction);
         }
         // Loops over slots of tiles that are unpacked; of what is not packed, all that stay in a unit.
         let block = plan.src.codec.is_some();
@@ -132,6 +151,7 @@ impl<'p, const N: usize> Calls<'p, N> {
             strip_fetched: plan.tuning.transposed_fetched,
             panel: strip.map_or(0, |strip| strip.panel),
             panels_fetched: plan.tuning.panels_fetched,
+            near: false,
         };
     }
 
@@ -189,6 +209,7 @@ impl<'p, const N: usize> Calls<'p, N> {
         to: usize,
     ) {
         let compaction = self.compaction.as_ref();
+        let mut ahead = compaction.and_then(|compaction| compaction.ahead(self.plan, source, at));
         let source =
             compaction.map_or(source, |compaction| compaction.run(self.plan, self.nest, source, at, compact));
         let (mut from, mut to) = (0_i64, to as i64);
@@ -208,7 +229,7 @@ impl<'p, const N: usize> Calls<'p, N> {
             if let Places::InEach { .. } = self.places {
                 to = self.places.turn(out, place(self.plan, at)) as i64;
             }
-            self.call(source, (from as usize, to as usize), scratch, at, out, hints);
+            self.call(source, (from as usize, to as usize), scratch, at, out, (hints, ahead.take()));
             let more = self.outside[..self.left].iter().any(|&i| {
                 done[i] += 1;
                 let by = if done[i] < self.size[i] { 1 } else { 1 - done[i] as i64 };
@@ -234,19 +255,25 @@ impl<'p, const N: usize> Calls<'p, N> {
     }
 
     /// One kernel call; what it reads begins at byte `from` of the source, or of what was brought together of it.
-    fn call(
-        &self,
-        source: &[u8],
+    fn call<'s>(
+        &'s self,
+        source: &'s [u8],
         (from, to): (usize, usize),
         scratch: &mut Scratch,
         at: AddressPair,
         out: &mut Destination<'_>,
-        hints: Hints,
+        (hints, ahead): (Hints, Option<Ahead<'s>>),
     ) {
         let plan = self.plan;
         let window = |k: usize| self.window(k);
         let outer = &self.outer[MAX_OUTER_LOOPS - self.taken..];
-        match (plan.src.codec, plan.op) {
+        // What was brought together was converted there.
+        let op = if self.compaction.is_some() && !self.nest.schedule.assembled {
+            Op::Copy(plan.dst.block_bytes)
+        } else {
+            plan.op
+        };
+        match (plan.src.codec, op) {
             (Some(codec), Op::Convert(number, into)) => {
                 let (tiles, step, dst_tile) = self.tiles;
                 let (tiles, src_tile, dst_tile) = (tiles as usize, step[1] as usize, dst_tile as isize);
@@ -284,11 +311,13 @@ impl<'p, const N: usize> Calls<'p, N> {
                     for k in 0..calls {
                         let from = (at[2] as usize * near as usize).wrapping_add_signed(k * src);
                         let to = to.wrapping_add_signed(t as isize * dst_tile + k * dst);
-                        let hints = Hints::default();
-                        if unpacked_as(plan) == into {
+                        let hints = Hints { near: true, ..Hints::default() };
+                        let (size, w) = (into.size(), &window);
+                        if unpacked_as(plan) == into && (w.src_row, w.dst_col) == (near, size as isize) {
+                            plan.kernels.copy_loops(size, unpacked, from, out, to, w, outer, hints);
+                        } else if unpacked_as(plan) == into {
                             // Ordinary stores: these may be parts of lines.
                             let out = &mut Destination::cached(out.bytes());
-                            let size = into.size();
                             plan.kernels.copy_loops(size, unpacked, from, out, to, &window, outer, hints);
                         } else {
                             plan.kernels
@@ -308,7 +337,7 @@ impl<'p, const N: usize> Calls<'p, N> {
                 }
             }
             (_, Op::Copy(size)) => {
-                plan.kernels.copy_loops(size, source, from, out, to, &window(1), outer, hints);
+                plan.kernels.copy_fetching(size, source, from, out, to, &window(1), outer, hints, ahead);
             }
         }
     }
@@ -360,6 +389,10 @@ impl Windows {
     /// A window of each of some tiles; one of all of them where a tile is a row or a column of it.
     fn of_tiles(w: Window, tiles: usize, src: isize, dst: isize) -> Windows {
         let window = match (w.rows, w.cols) {
+            // Columns that follow one another from tile to tile.
+            (_, cols) if [src, dst] == [w.src_col, w.dst_col].map(|step| step * cols as isize) => {
+                Window { cols: cols * tiles, ..w }
+            }
             (1, _) => Window { rows: tiles, src_row: src, dst_row: dst, ..w },
             (_, 1) => Window { cols: tiles, src_col: src, dst_col: dst, ..w },
             _ => return Windows { window: w, each: OuterLoop { n: tiles, src, dst } },

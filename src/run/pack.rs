@@ -1,7 +1,8 @@
 //! Tiles of block formats: packed where they lie, or gathered first.
 
 use kernels::{
-    BlockCodec, Destination, Hints, MAX_OUTER_LOOPS, Number, OuterLoop, PackArgs, UnpackArgs, Window,
+    BlockCodec, Destination, Hints, MAX_OUTER_LOOPS, Number, OuterLoop, PackArgs, TileShape, UnpackArgs,
+    Window,
 };
 use smallvec::SmallVec;
 
@@ -12,7 +13,7 @@ use super::slots::{self, SlotLoop};
 use super::task::Task;
 use crate::layout::axis::Addr;
 use crate::plan::Op;
-use crate::plan::ir::{Gather, Loop, MAX_BLOCK, ScheduledNest};
+use crate::plan::ir::{AddressPair, Gather, Loop, MAX_BLOCK, ScheduledNest};
 
 /// How many tiles are packed before it is asked again whether the next ones can be copied.
 const TILES_PACKED: usize = 8;
@@ -148,6 +149,28 @@ impl Task<'_, '_> {
         let (tiles, dst_tile) = row.map_or((1, plan.dst.block_bytes), |i| {
             (size[i] as usize, linear(plan, nest.loops[i].step) as usize)
         });
+        let moves = |part: &Gather| row.map_or([0; 3], |i| part.moves[i]);
+        let args = |lie: Lie, count: usize| PackArgs {
+            tiles: count,
+            src_at: 0,
+            src_tile: lie.tile as isize * near,
+            src_row: lie.row as isize * near,
+            src_col: lie.col as isize * near,
+            faces: None,
+            rows: shape.rows(),
+            cols: shape.cols(),
+            pad: plan.pad,
+            prefetch_tiles: 0,
+            dst_tile,
+        };
+        let lie = match parts {
+            [part] if plan.src.codec.is_none() => {
+                let lie = Lie::of(part, moves(part), shape, plan.op.source_size(), together.min(tiles));
+                lie.filter(|&lie| lie.row != 1 || args(lie, 1).packs_columns(&codec, between))
+            }
+            _ => None,
+        };
+        let lie = lie.unwrap_or(Lie::tiles(shape));
         let mut iteration = *first;
         for done in (0..tiles).step_by(together) {
             let count = together.min(tiles - done);
@@ -160,34 +183,22 @@ impl Task<'_, '_> {
                 iteration[i] = first[i] + done as u64;
             }
             for part in parts {
-                let [unit, byte, slot] = row.map_or([0; 3], |i| part.moves[i]);
-                let batch = Loop { n: count as u64, step: [unit, byte, slot, 0, 0, elements as i64] };
+                let [unit, byte, slot] = moves(part);
+                let batch = Loop { n: count as u64, step: [unit, byte, slot, 0, 0, lie.tile] };
                 let at = self.moved(part, &iteration);
-                self.gather(part, at, batch, between);
+                self.gather(part, at, batch, (between, lie));
             }
-            let args = PackArgs {
-                tiles: count,
-                src_at: 0,
-                src_tile: elements as isize * near,
-                src_row: shape.cols() as isize * near,
-                src_col: near,
-                faces: None,
-                rows: shape.rows(),
-                cols: shape.cols(),
-                pad: plan.pad,
-                prefetch_tiles: 0,
-                dst_tile,
-            };
             let tiles = bytemuck::cast_slice(self.scratch.tiles());
-            plan.kernels.pack(&codec, between, tiles, &args, self.out, to + done * dst_tile);
+            plan.kernels.pack(&codec, between, tiles, &args(lie, count), self.out, to + done * dst_tile);
         }
     }
 
     /// Puts the elements of one part of some tiles, which begin at `at`, in their slots: `batch` goes from tile to tile.
-    fn gather(&mut self, part: &Gather, at: Addr, batch: Loop, between: Number) {
+    fn gather(&mut self, part: &Gather, at: Addr, batch: Loop, (between, lie): (Number, Lie)) {
         let plan = self.plan;
         let Op::Convert(number, _) = plan.op else { return };
-        let loops = part.loops.iter().copied().chain([batch]).filter(|l| l.n > 1);
+        let placed = |l: &Loop| Loop { step: lie.placed(l.step), ..*l };
+        let loops = part.loops.iter().map(placed).chain([batch]).filter(|l| l.n > 1);
         let loops = Loops::new(loops, plan.src.codec.as_ref(), between.size() as i64);
         let outer = &loops.outer[..loops.taken];
         // What the next batch reads is fetched meanwhile.
@@ -195,7 +206,7 @@ impl Task<'_, '_> {
         let hints = Hints { prefetch_distance: ahead, ..Hints::default() };
         let iterations: u64 = loops.outside.iter().map(|l| l.n).product();
         for mut rest in 0..iterations {
-            let mut from = [at[0], at[1], at[2], 0, 0, part.slot];
+            let mut from = lie.placed([at[0], at[1], at[2], 0, 0, part.slot]);
             for l in loops.outside.iter().rev() {
                 from = advance(from, l.step, (rest % l.n) as i64);
                 rest /= l.n;
@@ -220,9 +231,59 @@ impl Task<'_, '_> {
             } else {
                 (self.scratch.tiles(), self.source, byte)
             };
+            if !loops.outside.is_empty() {
+                // Of rows in units of their own no kernel fetches what lies ahead.
+                let read = loops.window.cols * loops.window.rows * plan.op.source_size();
+                kernels::prefetch(source, begin.wrapping_add_signed(ahead), read);
+            }
             let tile = &mut Destination::cached(writable(bytemuck::cast_slice_mut(tile)));
             plan.kernels.convert_loops(number, between, source, begin, tile, to, &loops.window, outer, hints);
         }
+    }
+}
+
+/// How elements of tiles lie before they are packed: from row to row, from column to column, and from tile to tile, in elements.
+#[derive(Clone, Copy)]
+struct Lie {
+    row: i64,
+    col: i64,
+    tile: i64,
+    /// Columns of a tile.
+    cols: i64,
+}
+
+impl Lie {
+    /// One tile behind the other, row by row.
+    fn tiles(shape: TileShape) -> Lie {
+        let cols = shape.cols() as i64;
+        Lie { row: cols, col: 1, tile: shape.elements() as i64, cols }
+    }
+
+    /// As a part of `count` tiles lies in the source, whose elements have `size` bytes, each `moves` behind the one before: side by side,
+    /// so that rows are long; or column by column. `None` where loops go from row to row in a way of their own.
+    fn of(part: &Gather, moves: Addr, shape: TileShape, size: usize, count: usize) -> Option<Lie> {
+        let (rows, cols, tiles) = (shape.rows() as i64, shape.cols() as i64, Lie::tiles(shape));
+        // Of loops inside of a row the last column; whole rows are loops of their own.
+        let inside = part.loops.iter().filter(|l| l.step[5] % cols != 0);
+        let reach = |last: i64, l: &Loop| last.saturating_add((l.n as i64 - 1).saturating_mul(l.step[5]));
+        let fits = rows > 1 && inside.fold(part.slot % cols, reach) < cols;
+        let step = |slots: i64| part.loops.iter().find(|l| l.step[5] == slots).map(Loop::src);
+        let [along, across] = [step(1), step(cols)];
+        let run = |of: Option<Addr>| of == Some([0, size as i64, 0]);
+        let follows = |elements: i64| moves == [0, elements.saturating_mul(size as i64), 0];
+        match (run(along), run(across)) {
+            _ if !fits => None,
+            (true, _) if follows(cols) => Some(Lie { row: count as i64 * cols, tile: cols, ..tiles }),
+            (_, true) if follows(rows) => Some(Lie { row: 1, col: count as i64 * rows, tile: rows, ..tiles }),
+            (_, true) => Some(Lie { row: 1, col: rows, ..tiles }),
+            _ => None,
+        }
+    }
+
+    /// An address with its slot as it lies here.
+    fn placed(&self, at: AddressPair) -> AddressPair {
+        let slot = at[5] / self.cols * self.row + at[5] % self.cols * self.col;
+        [at[0], at[1], at[2], at[3], at[4], slot]
     }
 }
 

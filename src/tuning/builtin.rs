@@ -37,6 +37,8 @@ pub(crate) const COMMON: Tuning = Tuning {
     // Half of it costs a tenth of the speed of untilizing.
     direct_segment: 4096,
     direct_source: 128 << 10,
+    // Found on Zen 4 only.
+    compacted: 0,
     // With 16 KiB tiles are a fifth slower.
     direct_run: 64 << 10,
     // Found on Cascade Lake: with 16 KiB untilizing f32 has two thirds of the speed.
@@ -71,6 +73,7 @@ pub const ZEN4: Tuning = Tuning {
     // Of 4 bytes assembled blocks are a twentieth slower, strips have seven tenths of the speed; of 2 bytes panels are no faster than blocks.
     ragged_strip: [0, 0, 256, 0],
     ragged_panel: [0, 0, 48 << 10, 0],
+    compacted: 32 << 10,
     // Without it untilizing bf16 has seven tenths of the speed. With 128 untilizing f32 has three quarters of it, with 256 unstickifying on
     // one thread six to nine tenths.
     blocks_fetched: 64,

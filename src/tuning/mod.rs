@@ -179,6 +179,10 @@ constants! {
     direct_segment: usize, 64, 1 << 20;
     /// The part of the source that a block of such runs reads: what stays in L2.
     direct_source: usize, 64, 1 << 30;
+    /// Elements that kernels do not take from where they lie at full speed (conversions of short rows without a loop of their own,
+    /// transposes that convert, views of single elements) are brought together in L1 as elements of the destination first, so many
+    /// bytes of the source at a time, and tiles of a block format are transposed from where they were unpacked; 0 for none.
+    compacted: usize, 0, 1 << 20;
     /// The runs, on both sides, of a block whose source is read as it lies.
     direct_run: usize, 64, 1 << 30;
     /// The same where the destination begins between two lines. Such a block is written in the order of the destination, so that

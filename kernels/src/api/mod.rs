@@ -12,7 +12,7 @@ pub use dispatch::{Body, Kernels};
 pub use isa::Isa;
 
 use crate::formats::{BlockCodec, Cast, Number};
-use crate::memory::{Destination, FenceOnDrop, Hints, OuterLoop, StridedCopy, Window};
+use crate::memory::{Ahead, Destination, FenceOnDrop, Hints, OuterLoop, StridedCopy, Window};
 use crate::moves::cast::Casting;
 use crate::moves::convert::Conversion;
 use crate::moves::copy;
@@ -70,11 +70,33 @@ impl Kernels {
         outer: &[OuterLoop],
         hints: Hints,
     ) {
+        self.copy_fetching(elem, src, src_at, dst, dst_at, w, outer, hints, None);
+    }
+
+    /// [`Kernels::copy_loops`], while rows of another source are fetched: of copies with non-temporal stores whose lines are stored as they
+    /// are made, about as many lines as these have.
+    ///
+    /// # Panics
+    /// As [`Kernels::copy_loops`].
+    #[inline]
+    #[allow(clippy::too_many_arguments)]
+    pub fn copy_fetching<'s>(
+        &self,
+        elem: usize,
+        src: &'s [u8],
+        src_at: usize,
+        dst: &mut Destination<'_>,
+        dst_at: usize,
+        w: &Window,
+        outer: &'s [OuterLoop],
+        hints: Hints,
+        ahead: Option<Ahead<'s>>,
+    ) {
         let (stores, pending, dst) = dst.parts();
         if let Some(copy) = StridedCopy::new(elem, src, src_at, dst, dst_at, w, outer) {
-            let copy = copy.merged().hinted(hints).with_pairs(self.has_pairs());
+            let copy = copy.merged().hinted(hints).fetching(ahead).with_pairs(self.has_pairs());
             match stores {
-                Some(stores) if copy::is_streamed(&copy) => {
+                Some(stores) if copy::is_streamed(&copy, stores) => {
                     *pending = true;
                     self.table.copy_non_temporal(copy, stores);
                 }
@@ -190,6 +212,12 @@ impl Kernels {
     /// Whether this level has non-temporal stores; if not, [`Kernels::non_temporal`] gives a destination for ordinary ones.
     pub fn has_non_temporal_stores(&self) -> bool {
         self.non_temporal_stores().is_some()
+    }
+
+    /// Whether this level has non-temporal stores of whole lines, with which transposes of what lies in L1
+    /// ([`Hints::near`]) go from registers to memory.
+    pub fn has_stores_of_lines(&self) -> bool {
+        self.non_temporal_stores().is_some_and(|stores| stores.has_whole_lines())
     }
 
     /// Writes `rows` runs of `len` bytes, the first from byte `dst_at` of `dst`, each `dst_row` bytes after the one

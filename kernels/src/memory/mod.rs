@@ -18,7 +18,7 @@ mod window;
 
 use std::mem::MaybeUninit;
 
-pub(crate) use ahead::Ahead;
+pub use ahead::Ahead;
 pub(crate) use arrays::{ArrayOffsets, Arrays};
 pub(crate) use bounds::{assert_readable, assert_writable, lies_inside};
 pub use cache::prefetch;

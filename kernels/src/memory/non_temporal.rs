@@ -267,6 +267,14 @@ pub(crate) enum NonTemporal {
     Avx(Stores<true>),
 }
 
+impl NonTemporal {
+    /// Whether there are stores of whole lines.
+    #[inline]
+    pub(crate) fn has_whole_lines(self) -> bool {
+        matches!(self, NonTemporal::Avx(stores) if stores.whole_lines)
+    }
+}
+
 /// Non-temporal stores of a width known to the compiler, as the innermost loops have no time to ask.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stores<const AVX: bool> {
@@ -277,7 +285,7 @@ pub(crate) struct Stores<const AVX: bool> {
 impl<const AVX: bool> Stores<AVX> {
     /// Whether there are stores of whole lines.
     #[inline(always)]
-    pub(super) fn has_whole_lines(self) -> bool {
+    pub(crate) fn has_whole_lines(self) -> bool {
         self.whole_lines
     }
 

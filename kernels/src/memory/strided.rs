@@ -10,7 +10,7 @@ use super::non_temporal::{STORE_BYTES, Stores};
 use super::panels::{self, Panels};
 use super::squares::{REGISTER, SIDE, Transpose, block, square, square_together, squares};
 use super::strips::{self, Rows, Source, Strips, Together};
-use super::whole_lines;
+use super::whole_lines::{self, Lines};
 use super::window::{OuterLoop, Window, assert_loop_count, for_each_iteration};
 
 /// One iteration of a [`StridedCopy`]: a [`Window`] together with the slices it lies in.
@@ -433,6 +433,8 @@ pub struct Hints {
     pub panel: usize,
     /// How many such panels ahead the source is fetched; 0 for not at all.
     pub panels_fetched: usize,
+    /// Whether the source lies in L1, so that lines of a transpose are made of it at once, where the level has stores of whole lines.
+    pub near: bool,
 }
 
 impl Hints {
@@ -450,6 +452,8 @@ pub(crate) struct StridedCopy<'a> {
     first: WindowCopy<'a>,
     outer: &'a [OuterLoop],
     hints: Hints,
+    /// What is fetched meanwhile in place of what the hints say, where lines are stored as they are made.
+    ahead: Option<Ahead<'a>>,
     has_pairs: bool,
 }
 
@@ -476,13 +480,19 @@ impl<'a> StridedCopy<'a> {
         assert_readable(src.len(), src_at, elem, window.src_loops(outer));
         assert_writable(dst.len(), dst_at, elem, window.dst_loops(outer));
         let first = WindowCopy { elem, src, src_at, dst, dst_at, window: *window };
-        Some(StridedCopy { first, outer, hints: Hints::default(), has_pairs: false })
+        Some(StridedCopy { first, outer, hints: Hints::default(), ahead: None, has_pairs: false })
     }
 
     /// The same copies, faster where the hints are good ones.
     #[inline(always)]
     pub(crate) fn hinted(self, hints: Hints) -> StridedCopy<'a> {
         StridedCopy { hints, ..self }
+    }
+
+    /// The same copies, while other rows are fetched.
+    #[inline(always)]
+    pub(crate) fn fetching(self, ahead: Option<Ahead<'a>>) -> StridedCopy<'a> {
+        StridedCopy { ahead, ..self }
     }
 
     /// The same copies by kernels whose level has vectors of 256 bits, or has none.
@@ -550,7 +560,7 @@ impl<'a> StridedCopy<'a> {
     /// transpose takes, the innermost loop around them makes rows of them, for windows are walked faster.
     #[inline(always)]
     pub(crate) fn merged(self) -> StridedCopy<'a> {
-        let StridedCopy { mut first, mut outer, .. } = self;
+        let StridedCopy { mut first, mut outer, hints, ahead, has_pairs } = self;
         first = first.merged();
         if first.window.rows == 1
             && first.elem >= STORE_BYTES
@@ -560,7 +570,7 @@ impl<'a> StridedCopy<'a> {
             first.window = Window { rows: rows.n, src_row: rows.src, dst_row: rows.dst, ..first.window };
             (first, outer) = (if first.window.cols == 1 { first.swapped() } else { first }, rest);
         }
-        StridedCopy { first, outer, ..self }
+        StridedCopy { first, outer, hints, ahead, has_pairs }
     }
 
     /// Whether non-temporal stores can make every element: units of [`STORE_BYTES`] on multiples of half as many.
@@ -625,7 +635,7 @@ impl<'a> StridedCopy<'a> {
     /// # Panics
     /// Unless [`StridedCopy::suits_non_temporal`].
     #[inline(always)]
-    pub(crate) fn each_non_temporal<const AVX: bool>(self, stores: Stores<AVX>) {
+    pub(crate) fn each_non_temporal<const AVX: bool>(mut self, stores: Stores<AVX>) {
         assert!(self.suits_non_temporal(), "not whole aligned units of {STORE_BYTES} bytes");
         let distance = self.hints.prefetch_distance;
         if !self.is_aligned(STORE_BYTES) {
@@ -635,7 +645,7 @@ impl<'a> StridedCopy<'a> {
             );
             return stores.end();
         }
-        let mut ahead = self.hints.ahead(self.first.src, self.first.src_at);
+        let mut ahead = self.ahead.take().or_else(|| self.hints.ahead(self.first.src, self.first.src_at));
         self.for_each(
             #[inline(always)]
             |copy| match (&mut ahead, distance) {
@@ -655,6 +665,58 @@ impl<'a> StridedCopy<'a> {
             #[inline(always)]
             move |copy| copy.blocks(distance, transpose),
         );
+    }
+
+    /// Whether a transpose, whose source is contiguous along the rows, makes whole lines that go from registers to memory.
+    #[inline(always)]
+    pub(crate) fn makes_near_lines(&self) -> bool {
+        let WindowCopy { elem, window: w, .. } = self.first;
+        self.hints.near
+            && Lines::of(w.rows, w.cols * elem, w.dst_row, REGISTER / elem).is_some()
+            && self.begins_with_lines()
+    }
+
+    /// Whether the first row of every iteration begins with a line.
+    #[inline(always)]
+    fn begins_with_lines(&self) -> bool {
+        let WindowCopy { ref dst, dst_at, .. } = self.first;
+        let aligned = |l: &OuterLoop| l.n == 1 || l.dst.unsigned_abs().is_multiple_of(CACHE_LINE);
+        dst.as_ptr().addr().wrapping_add(dst_at).is_multiple_of(CACHE_LINE) && self.outer.iter().all(aligned)
+    }
+
+    /// Transposes what lies in L1 to whole lines.
+    ///
+    /// # Panics
+    /// Unless [`StridedCopy::makes_near_lines`], the source is contiguous along the rows, and the stores have whole lines.
+    #[inline(always)]
+    pub(crate) fn near_lines<const B: usize, const AVX: bool>(
+        mut self,
+        stores: Stores<AVX>,
+        transpose: impl Transpose<B>,
+    ) {
+        let WindowCopy { elem, window: w, .. } = self.first;
+        assert!(stores.has_whole_lines() && self.makes_near_lines() && elem * B == REGISTER);
+        assert!(w.src_row == elem as isize && w.dst_col == elem as isize);
+        let mut ahead = self.ahead.take();
+        self.for_each(
+            #[inline(always)]
+            |copy| {
+                let WindowCopy { src, src_at, dst, dst_at, .. } = copy;
+                // SAFETY: M1; S1: the processor has AVX-512 F, BW, DQ and VL.
+                unsafe {
+                    whole_lines::write_near(
+                        src.as_ptr().add(src_at),
+                        w.src_col,
+                        dst.as_mut_ptr().cast::<u8>().add(dst_at),
+                        w.dst_row,
+                        [w.rows, w.cols * elem],
+                        transpose,
+                        ahead.as_mut(),
+                    );
+                }
+            },
+        );
+        stores.end();
     }
 
     /// The same with non-temporal stores, for all whole lines of the destination: [`WindowCopy::strips`].

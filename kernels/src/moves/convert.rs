@@ -11,7 +11,9 @@ use crate::memory::{
 };
 use crate::vectors::binary32::{self, Source};
 use crate::vectors::lanes::{Bf16, F16, F32, Sen169};
-use crate::vectors::steps::{self, Bf16ToSen169, By, F16ToSen169, Sen169ToBf16, Sen169ToF16, Step};
+use crate::vectors::steps::{
+    self, Bf16ToSen169, By, F16ToBf16, F16ToSen169, Sen169ToBf16, Sen169ToF16, Step,
+};
 
 /// A conversion whose window [`Conversion::new`] has found to lie inside both slices in every iteration of the outer loops.
 pub(crate) struct Conversion<'a> {
@@ -278,6 +280,8 @@ impl<'a> Conversion<'a> {
             for (to, from) in to.iter_mut().zip(&from) {
                 *to = S::some(from);
             }
+        } else if S::HAS_SHORT_CUT && COLS == FACE {
+            S::all(from.as_flattened(), to.as_flattened_mut());
         } else {
             // One loop: row by row the arrays are kept in memory, and faces take four times as long.
             for (to, from) in to.as_flattened_mut().iter_mut().zip(from.as_flattened()) {
@@ -343,7 +347,7 @@ pub(crate) fn body(on: Conversion<'_>) {
         (Number::Bf16, Number::F16) => on.steps::<By<Bf16, F16>, 2, 2>(lie),
         (Number::Bf16, Number::Sen169) => on.steps::<Bf16ToSen169, 2, 2>(lie),
         (Number::F16, Number::F32) => on.steps::<By<F16, F32>, 2, 4>(lie),
-        (Number::F16, Number::Bf16) => on.steps::<By<F16, Bf16>, 2, 2>(lie),
+        (Number::F16, Number::Bf16) => on.steps::<F16ToBf16, 2, 2>(lie),
         (Number::F16, Number::Sen169) => on.steps::<F16ToSen169, 2, 2>(lie),
         (Number::Sen169, Number::F32) => on.steps::<By<Sen169, F32>, 2, 4>(lie),
         (Number::Sen169, Number::Bf16) => on.steps::<Sen169ToBf16, 2, 2>(lie),
@@ -361,6 +365,7 @@ fn run(from: Number, to: Number, src: &[u8], dst: &mut [MaybeUninit<u8>]) {
         (Number::F32, Number::Sen169) => steps::convert::<By<F32, Sen169>, 4, 2>(src, dst),
         (Number::Bf16, Number::F32) => steps::convert::<By<Bf16, F32>, 2, 4>(src, dst),
         (Number::F16, Number::F32) => steps::convert::<By<F16, F32>, 2, 4>(src, dst),
+        (Number::F16, Number::Bf16) => steps::convert::<F16ToBf16, 2, 2>(src, dst),
         (Number::F16, Number::Sen169) => steps::convert::<F16ToSen169, 2, 2>(src, dst),
         (Number::Sen169, Number::F16) => steps::convert::<Sen169ToF16, 2, 2>(src, dst),
         (Number::Bf16, Number::Sen169) => steps::convert::<Bf16ToSen169, 2, 2>(src, dst),

@@ -111,7 +111,7 @@ fn every_second(copy: StridedCopy<'_>) -> Option<StridedCopy<'_>> {
 const LONG: usize = 64;
 
 /// The most bytes of such a row of which as many are fetched: longer ones the processor fetches by itself.
-const FETCHED: usize = 1024;
+const FETCHED: usize = 1 << 20;
 
 /// Copies rows of which each element is the first of a pair in the source: the compiler vectorises a step that it knows.
 #[inline(always)]
@@ -233,8 +233,10 @@ pub(crate) fn rows(copy: StridedCopy<'_>) {
 
 /// Whether copies are done with non-temporal stores: transposes of whole lines, and elements that suit them.
 #[inline]
-pub(crate) fn is_streamed(copy: &StridedCopy<'_>) -> bool {
-    copy.suits_non_temporal() || transpose::makes_lines(copy)
+pub(crate) fn is_streamed(copy: &StridedCopy<'_>, stores: NonTemporal) -> bool {
+    copy.suits_non_temporal()
+        || transpose::makes_lines(copy)
+        || stores.has_whole_lines() && transpose::makes_near_lines(copy)
 }
 
 /// [`body`] with non-temporal stores, of copies that suit them.

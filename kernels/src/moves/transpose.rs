@@ -30,6 +30,16 @@ pub(crate) fn attempt_non_temporal<const AVX: bool>(
     copy: StridedCopy<'_>,
     stores: Stores<AVX>,
 ) -> Option<StridedCopy<'_>> {
+    if const { AVX } && makes_near_lines(&copy) && stores.has_whole_lines() {
+        let (copy, _) = oriented(copy);
+        match copy.elem() {
+            1 => copy.near_lines(stores, Bytes::<AVX>),
+            2 => copy.near_lines(stores, Halves::<AVX> { has_pairs: AVX }),
+            4 => copy.near_lines(stores, Words::<AVX> { has_pairs: AVX }),
+            _ => copy.near_lines(stores, Doubles::<AVX>),
+        }
+        return None;
+    }
     if !makes_lines(&copy) {
         return Some(copy);
     }
@@ -54,6 +64,14 @@ pub(crate) fn makes_lines(copy: &StridedCopy<'_>) -> bool {
     let (elem, w) = (copy.elem(), copy.window());
     let lines = |w: &Window| transposes(elem, w) && w.cols * elem >= LINES * CACHE_LINE;
     copy.hints().strip > 0 && (lines(&w) || !transposes(elem, &w) && lines(&w.swapped()))
+}
+
+/// Whether copies are transposes of a source in L1 that make whole lines at once.
+pub(crate) fn makes_near_lines(copy: &StridedCopy<'_>) -> bool {
+    copy.hints().near && {
+        let (copy, is_one) = (copy, transposes(copy.elem(), &copy.window()));
+        is_one && copy.makes_near_lines()
+    }
 }
 
 /// Whether the source is contiguous along the rows of a window, forward or backward, and the destination along its columns,

@@ -4,7 +4,7 @@
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-use super::lanes::{F16, Lane, Sen169};
+use super::lanes::{Bf16, F16, Lane, Sen169};
 
 /// How a code of `M` bytes becomes one of `N` bytes.
 pub(crate) trait Step<const M: usize, const N: usize> {
@@ -23,7 +23,15 @@ pub(crate) trait Step<const M: usize, const N: usize> {
     /// Converts a few codes: the shorter way, unless it fails for one of them.
     #[inline(always)]
     fn some<const K: usize>(codes: &[[u8; M]; K]) -> [[u8; N]; K] {
-        let (mut out, mut holds) = ([[0; N]; K], true);
+        let mut out = [[0; N]; K];
+        Self::all(codes, &mut out);
+        out
+    }
+
+    /// [`Step::some`] into as much room.
+    #[inline(always)]
+    fn all(codes: &[[u8; M]], out: &mut [[u8; N]]) {
+        let mut holds = true;
         for (out, code) in out.iter_mut().zip(codes) {
             let held;
             (*out, held) = Self::short_cut(*code);
@@ -34,7 +42,6 @@ pub(crate) trait Step<const M: usize, const N: usize> {
                 *out = Self::step(*code);
             }
         }
-        out
     }
 }
 
@@ -48,6 +55,7 @@ impl<A: Lane<M>, B: Lane<N>, const M: usize, const N: usize> Step<M, N> for By<A
     }
 }
 
+pub(crate) struct F16ToBf16;
 pub(crate) struct F16ToSen169;
 pub(crate) struct Sen169ToF16;
 pub(crate) struct Bf16ToSen169;
@@ -56,6 +64,26 @@ pub(crate) struct Sen169ToBf16;
 const SIGN: u16 = 1 << 15;
 /// The one NaN of SEN169, which has no sign.
 const SEN169_NAN: u16 = 0x7FFF;
+
+impl Step<2, 2> for F16ToBf16 {
+    const HAS_SHORT_CUT: bool = true;
+
+    #[inline(always)]
+    fn step(code: [u8; 2]) -> [u8; 2] {
+        By::<F16, Bf16>::step(code)
+    }
+
+    /// Normal numbers lose three places, ties to even, and zeros are zeros.
+    #[inline(always)]
+    fn short_cut(code: [u8; 2]) -> ([u8; 2], bool) {
+        let code = u16::from_le_bytes(code);
+        let (sign, magnitude) = (code & SIGN, code & !SIGN);
+        let normal = magnitude.wrapping_sub(1 << 10) < 30 << 10;
+        let places = ((magnitude + 3 + (magnitude >> 3 & 1)) >> 3) + (112 << 7);
+        let out = if magnitude == 0 { 0 } else { places } | sign;
+        (out.to_le_bytes(), normal | (magnitude == 0))
+    }
+}
 
 impl Step<2, 2> for F16ToSen169 {
     const HAS_SHORT_CUT: bool = true;
@@ -150,7 +178,6 @@ pub(crate) fn convert<S: Step<M, N>, const M: usize, const N: usize>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::lanes::Bf16;
     use super::*;
 
     /// Every code (under Miri every 61st block of 64), alone and among others, as by way of binary32.
@@ -169,6 +196,7 @@ mod tests {
 
     #[test]
     fn steps_in_16_bits_are_as_by_way_of_binary32() {
+        is_as_by::<F16ToBf16, F16, Bf16>();
         is_as_by::<F16ToSen169, F16, Sen169>();
         is_as_by::<Sen169ToF16, Sen169, F16>();
         is_as_by::<Bf16ToSen169, Bf16, Sen169>();

@@ -1,7 +1,7 @@
 //! Elements of which a kernel makes whole lines of the destination by itself, and stores them: transposes, and tiles that are
 //! unpacked to rows.
 
-use kernels::UnpackArgs;
+use kernels::{Number, UnpackArgs};
 
 use super::assembled;
 use super::blocks::{by_source, stays_in_unit};
@@ -13,6 +13,10 @@ const LEAST_LINES: i64 = 4;
 
 /// The same by way of panels.
 const LEAST_LINES_OF_PANELS: i64 = 2;
+
+/// Tiles that are unpacked to columns in one call, each of another row of tiles. The next call takes those behind them, so that these are
+/// as many streams; with all of a column of tiles Zen 4 has nine tenths of the speed.
+const STREAMS: u64 = 8;
 
 /// The loop along which the source lies, where the innermost one makes rows of the destination and a kernel transposes both.
 fn across(loops: &[Loop], conversion: Conversion<'_>) -> Option<usize> {
@@ -36,7 +40,7 @@ fn unpacks(loops: &[Loop], conversion: Conversion<'_>) -> bool {
     let elements = inside.iter().fold(run.n, |elements, l| elements.saturating_mul(l.n));
     let (row, lines) = ((run.n as i64).saturating_mul(bytes), |bytes: i64| bytes % LINE as i64 == 0);
     let of_face = |l: &Loop| l.n == tile.face_rows() as u64 && l.step[4] == row && lines(row * l.n as i64);
-    UnpackArgs::has_vector_code(number)
+    (UnpackArgs::has_vector_code(number) || number == Number::F64)
         && (run.step[2], run.step[4]) == (1, bytes)
         && elements == tile.elements() as u64
         && (run.n == tile.cols() as u64 && lines(row) || inside.iter().any(|l| of_face(l)))
@@ -44,15 +48,45 @@ fn unpacks(loops: &[Loop], conversion: Conversion<'_>) -> bool {
         && outside.iter().all(|l| l.step[3] != 0 || lines(l.step[4]))
 }
 
+/// The loop along the rows of whole tiles that become columns of the destination, where these are lines: tiles that are unpacked in L1, and
+/// transposed from there.
+fn unpacks_across(loops: &[Loop], conversion: Conversion<'_>) -> Option<usize> {
+    let Conversion { src, dst, op: Op::Convert(_, number), stores_lines: true, tuning, .. } = conversion
+    else {
+        return None;
+    };
+    let (codec, (run, outer)) = (src.codec?, loops.split_last()?);
+    let (tile, bytes) = (codec.tile(), dst.block_bytes as i64);
+    let stays = |l: &Loop| l.step[..2] == [0; 2] && l.step[3] == 0;
+    let row = outer.iter().position(|l| stays(l) && l.step[2] == 1 && l.n == tile.cols() as u64)?;
+    let lines = |bytes: i64| bytes % LINE as i64 == 0;
+    let column = stays(run) && run.step[2] == tile.cols() as i64 && run.step[4] == bytes;
+    let whole = run.n == tile.rows() as u64 && lines((run.n as i64).saturating_mul(bytes));
+    let apart = outer.iter().all(|l| l.step[3] != 0 || lines(l.step[4]));
+    let suits = tuning.compacted > 0 && UnpackArgs::has_vector_code(number);
+    (suits && column && whole && apart).then_some(row)
+}
+
 /// Whether a kernel makes whole lines of the elements by itself.
 pub(super) fn applies(loops: &[Loop], conversion: Conversion<'_>) -> bool {
-    across(loops, conversion).is_some() || unpacks(loops, conversion)
+    across(loops, conversion).is_some()
+        || unpacks(loops, conversion)
+        || unpacks_across(loops, conversion).is_some()
 }
 
 /// The schedule of such elements: a call takes all of some rows, or a row of tiles.
 pub(super) fn schedule(loops: &[Loop], conversion: Conversion<'_>) -> Schedule {
     match conversion.src.codec {
-        Some(_) => assembled::cached(loops, conversion, assembled::schedule(loops, conversion).0),
+        Some(_) => {
+            let mut schedule = assembled::cached(loops, conversion, assembled::schedule(loops, conversion).0);
+            if let Some(row) = unpacks_across(loops, conversion) {
+                (schedule.rows, schedule.cols) = (Some(row), loops.len().checked_sub(1));
+                if let Some(i) = schedule.tiles {
+                    schedule.blocks[i] = schedule.blocks[i].min(STREAMS);
+                }
+            }
+            schedule
+        }
         None => transposed(loops, conversion),
     }
 }

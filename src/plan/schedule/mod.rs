@@ -18,6 +18,7 @@
 
 mod assembled;
 mod blocks;
+mod compacted;
 mod direct;
 mod lines;
 mod tiles;
@@ -57,6 +58,9 @@ pub(super) fn schedule(nests: Vec<Nest>, conversion: Conversion<'_>) -> Vec<Sche
         let schedule = match &leaf {
             Leaf::Fill => fill(&loops, dst.block_bytes),
             Leaf::Pack(parts) => tiles::schedule(&loops, parts, conversion),
+            Leaf::Element if compacted::applies(&loops, conversion) => {
+                compacted::schedule(&loops, conversion)
+            }
             Leaf::Element if streams && direct::applies(&loops, src, op) => {
                 direct::schedule(&mut loops, conversion)
             }
@@ -90,7 +94,9 @@ pub(super) fn is_streamed(nest: &ScheduledNest, conversion: Conversion<'_>) -> b
     streams
         && match &nest.leaf {
             Leaf::Fill => false,
-            Leaf::Element => nest.schedule.assembled || matches!(op, Op::Copy(_)) || lines(),
+            Leaf::Element => {
+                nest.schedule.assembled || nest.schedule.compacted || matches!(op, Op::Copy(_)) || lines()
+            }
             Leaf::Pack(_) => dst.block_bytes >= LINE,
         }
 }
@@ -256,7 +262,14 @@ mod tests {
             let whole = unpacked(to, DType::F16);
             assert!(!whole.assembled && whole.tiles.is_some(), "{whole:?}");
         }
-        assert!(unpacked("memref<64x4096xf32, strided<[1, 64]>>", DType::F32).assembled);
+        let across = "memref<64x4096xf32, strided<[1, 64]>>";
+        assert!(unpacked(across, DType::F32).assembled);
+        // Of tiles that lie in L1 rows are transposed to lines, some of one column together.
+        let from = "ttnn(dtype=bfloat8_b, layout=TILE)";
+        let plan = plan_with(&[64, 4096], DType::F32, from, across, Store::Streamed, &builtin::ZEN4);
+        let schedule = &plan.nests[0].schedule;
+        assert_eq!(schedule.assembled, !plan.conversion().stores_lines);
+        assert!(schedule.assembled || schedule.tiles.is_some_and(|i| schedule.blocks[i] == 2), "{plan}");
     }
 
     #[test]

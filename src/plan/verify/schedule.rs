@@ -3,6 +3,8 @@
 //! [`crate::run`] goes through blocks in [`Schedule::order`] and hands each to kernels: a window of rows and columns,
 //! tiles, and the other loops of the block around it. A loop of a block must be one that the call can take.
 
+use kernels::Cast;
+
 use crate::error::{Error, Result};
 use crate::plan::conversion::{Conversion, Op};
 use crate::plan::ir::{LINE, Leaf, Loop, MAX_BLOCK, MAX_SEGMENTS, Schedule, ScheduledNest};
@@ -90,16 +92,19 @@ fn scatters(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
     assembled && overlap == 0 && nest.leaf == Leaf::Element && !matches!(conversion.op, Op::Cast { .. })
 }
 
-/// What is compacted has room, with what a block overlaps; each element is an element of the source, copied or converted.
+/// What is compacted has room, with what a block overlaps; each element is an element of the source, copied or converted, and fits.
 fn compacts(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
-    let Schedule { blocks, segment, overlap, .. } = &nest.schedule;
-    let elements = blocks.iter().enumerate().try_fold(1_u64, |elements, (i, &n)| {
+    let Schedule { blocks, segment, overlap, assembled, .. } = &nest.schedule;
+    let size = if *assembled { conversion.op.source_size() } else { conversion.dst.block_bytes };
+    // What is repeated is there once.
+    let is_read = |&(i, _): &(usize, &u64)| nest.loops[i].src() != [0; 3];
+    let elements = blocks.iter().enumerate().filter(is_read).try_fold(1_u64, |elements, (i, &n)| {
         let overlap = if i == *segment { *overlap } else { 0 };
         elements.checked_mul(n.checked_add(overlap)?)
     });
-    let bytes = elements.and_then(|elements| elements.checked_mul(conversion.op.source_size() as u64));
+    let bytes = elements.and_then(|elements| elements.checked_mul(size as u64));
     conversion.src.codec.is_none()
-        && matches!(conversion.op, Op::Copy(_) | Op::Convert(..))
+        && !matches!(conversion.op, Op::Cast { cast: Cast::Integer(..), .. })
         && bytes.is_some_and(|bytes| bytes <= MAX_BLOCK as u64)
 }
 
@@ -172,8 +177,7 @@ mod tests {
     }
 
     fn conversion(plan: &Plan) -> Conversion<'_> {
-        let Plan { src, dst, op, streams, tuning, .. } = plan;
-        Conversion { src, dst, op: *op, streams: *streams, tuning }
+        plan.conversion()
     }
 
     /// Loops, each of so many iterations and two steps of unit, bytes and slot, with a schedule that is changed.
@@ -297,21 +301,30 @@ mod tests {
 
     #[test]
     fn what_is_compacted_has_room() {
-        let fits = |plan: &Plan, blocks: [u64; 2], overlap| {
+        let fits_with = |plan: &Plan, blocks: [u64; 2], overlap, change: &dyn Fn(&mut Schedule)| {
             let loops = [(1 << 40, [1, 0, 0], [0, 4, 0]), (1 << 40, [0, 64, 0], [0, 8, 0])];
             let nest = nest(&loops, Leaf::Element, |s| {
                 (s.rows, s.cols, s.blocks) = (Some(0), Some(1), blocks.to_vec());
                 (s.compacted, s.segment, s.overlap) = (true, 1, overlap);
+                change(s);
             });
             runs(plan, &nest)
         };
+        let fits = |plan: &Plan, blocks, overlap| fits_with(plan, blocks, overlap, &|_| {});
         let plan_of = plan;
         let (plan, half) = (copied(), MAX_BLOCK as u64 / 8);
         assert!(fits(&plan, [2, half], 0) && !fits(&plan, [2, half + 1], 0));
         assert!(fits(&plan, [2, half - 16], 16) && !fits(&plan, [2, half - 15], 16));
         assert!(!fits(&plan, [1 << 32, 1 << 32], 0) && !fits(&plan, [2, 1], u64::MAX));
         let converted = plan_of(ROWS, "memref<2x16xbf16>");
-        assert!(fits(&converted, [2, half], 0) && !fits(&converted, [2, half + 1], 0));
+        // What is copied from there was converted before, what is assembled was not.
+        assert!(fits(&converted, [2, 2 * half], 0) && !fits(&converted, [2, 2 * half + 1], 0));
+        let assembled = |blocks| {
+            fits_with(&converted, blocks, 0, &|s| {
+                (s.assembled, s.packed) = (true, vec![2 * blocks[1] as i64, 2])
+            })
+        };
+        assert!(!assembled([2, half + 1]), "more than there is room for as it is");
         assert!(!fits(&plan_of("memref<2x16xi32>", "memref<2x16xi8>"), [2, 2], 0), "a cast");
         assert!(!fits(&plan_of(TILES, ROWS), [2, 2], 0), "tiles");
     }

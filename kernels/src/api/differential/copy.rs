@@ -1,7 +1,7 @@
 //! Copies and transposes.
 
 use super::{Kernels, as_written, one_of, sampled, ways};
-use crate::{Destination, Hints, OuterLoop, Window};
+use crate::{Ahead, Destination, Hints, OuterLoop, Window};
 
 /// Bytes left around the window on all sides; none may change.
 const MARGIN: usize = 24;
@@ -134,6 +134,7 @@ fn sweep_strips(tested: &'static Kernels, rule: &'static Kernels) {
                                 run_fetched: 0,
                                 panel,
                                 panels_fetched: panel / 512,
+                                near: false,
                             },
                         );
                         ways(kernels, len + 7, at + 3, move |dst| {
@@ -152,10 +153,58 @@ fn sweep_strips(tested: &'static Kernels, rule: &'static Kernels) {
     }
 }
 
+/// Transposes of what lies in L1: rows that are lines or several of them, halves or quarters of lines that follow one another (faces),
+/// and others; while rows of another source are fetched, some of them outside of it.
+fn sweep_near(tested: &'static Kernels, rule: &'static Kernels) {
+    for (turn, elem) in one_of(4, 1, [1_usize, 2, 4, 8]).enumerate() {
+        let line = 64 / elem;
+        let shapes = [
+            (16, 16),
+            (32, 32),
+            (16, line / 2),
+            (16, line),
+            (17, line),
+            (35, 3 * line),
+            (16, 2 * line),
+            (15, line + 1),
+        ];
+        for (rows, cols) in one_of(8, turn, shapes) {
+            let (e, row) = (elem as isize, (cols * elem) as isize);
+            for (dst_row, gap) in one_of(4, turn, [(row, 0), (row + 64, 64), (-row, 0), (row + 4, 0)]) {
+                // Columns far apart, near, and all the same one.
+                for pitch in one_of(3, turn, [2048 + 64, (rows * elem) as isize, 0]) {
+                    let w = Window { rows, cols, src_row: e, src_col: pitch, dst_row, dst_col: e };
+                    let (at, len) = extent(elem, (rows, dst_row), (cols, e));
+                    let apart = len.next_multiple_of(64) as isize + gap;
+                    let (_, src_len) = extent(elem, (rows, e), (cols, pitch));
+                    let src: Vec<u8> =
+                        (0..src_len as u32 + 3).map(|i| (i.wrapping_mul(0x9E37_79B1) >> 24) as u8).collect();
+                    let run = |kernels: &'static Kernels| {
+                        let (src, other) = (&src, [7; 300]);
+                        let outer = [OuterLoop { n: 2, src: 3, dst: apart }];
+                        let hints = Hints { near: true, strip: 128, ..Hints::default() };
+                        ways(kernels, len + apart as usize, at, move |dst| {
+                            let ahead = Ahead::of_rows(&other, 200, 70, 9, -50);
+                            kernels.copy_fetching(elem, src, 0, dst, at, &w, &outer, hints, ahead);
+                        })
+                    };
+                    let want = run(rule).next().unwrap();
+                    assert!(
+                        run(tested).all(|got| got == want),
+                        "{} transpose of {elem} in L1 over {w:?}",
+                        tested.isa().name()
+                    );
+                }
+            }
+        }
+    }
+}
+
 /// Elements of whole units of non-temporal stores and others, at aligned and other places, in loops; some prefetch distances
 /// lead outside of the source.
 pub(crate) fn sweep_non_temporal(tested: &'static Kernels, rule: &'static Kernels) {
     sweep_strips(tested, rule);
+    sweep_near(tested, rule);
     for elem in one_of(3, 0, [32, 2048, 4096, 48, 64, 96, 128, 100, 160]) {
         let places = [
             (0, 0, 0),

@@ -1,0 +1,233 @@
+//! Elements that are brought together in L1 as the source lies, as elements of the destination, and copied to their places from there.
+//!
+//! Runs of the source are converted faster than rows of a face or single elements of a row, and what lies in L1 is transposed
+//! faster than what lies a power of two apart. So each step is one that kernels do at full speed.
+
+use kernels::{Cast, Number};
+
+use super::blocks::{by_source, stays_in_unit};
+use crate::plan::conversion::{Conversion, Op};
+use crate::plan::ir::{LINE, Loop, MAX_LOOPS_OF_CALL, Schedule};
+
+/// Elements of a run that is not worth it: kernels convert and copy such from where they lie.
+const LONG: u64 = 64;
+
+/// Elements of a row that is worth it.
+const LEAST: u64 = 8;
+
+/// Whether kernels convert rows of a face from where they lie: pairs of formats that have a loop of their own.
+fn is_at_once(op: Op) -> bool {
+    let short = |number| matches!(number, Number::Bf16 | Number::F16 | Number::Sen169);
+    match op {
+        Op::Copy(_) => true,
+        Op::Convert(from, to) => {
+            let known = |number| number == Number::F32 || short(number);
+            known(from) && known(to)
+        }
+        Op::Cast { .. } => false,
+    }
+}
+
+/// Whether elements are brought together.
+pub(super) fn applies(loops: &[Loop], conversion: Conversion<'_>) -> bool {
+    let Conversion { src, dst, op, streams, tuning, .. } = conversion;
+    let Some((run, outer)) = loops.split_last() else { return false };
+    // The places of whole numbers that do not fit are looked up where kernels cast from the source itself.
+    let fits = !matches!(op, Op::Cast { cast: Cast::Integer(..), .. });
+    if tuning.compacted == 0 || src.codec.is_some() || !fits || !stays_in_unit(run) || run.n < LEAST {
+        return false;
+    }
+    let (near, far) = (op.source_size() as i64, dst.block_bytes as i64);
+    let is_short = run.n < LONG;
+    if run.step[1] == near {
+        // Elements of 8 bytes are lines by themselves.
+        return is_short && far < 8 && !is_at_once(op);
+    }
+    let narrows = far <= near && op != Op::Copy(near as usize);
+    let lies = |step: i64| outer.iter().any(|l| stays_in_unit(l) && l.step[1] == step) && row(loops) >= LONG;
+    let (across, every_second) = (lies(near), lies(2 * near));
+    if !streams {
+        let short = run.step[1] == 2 * near && is_short && far <= near;
+        return across && narrows && (!is_short || !is_at_once(op)) || short;
+    }
+    let apart = (1..=2 * near).contains(&run.step[1].abs());
+    // Long rows of elements that are not converted are made by other kernels, which read and write at the same time.
+    let long = !is_short && op == Op::Copy(near as usize);
+    let whole = || loops.iter().all(|l| l.step[3] != 0 || l.step[4] == far || l.step[4] % (far * 16) == 0);
+    (every_second || (across || apart) && !long) && conversion.stores_lines && whole()
+}
+
+/// How many elements follow one another in the source along one dimension, rows of faces and tiles joined.
+fn row(loops: &[Loop]) -> u64 {
+    let order = by_source(loops);
+    let mut inner = order.iter().rev().map(|&i| &loops[i]).filter(|l| l.src() != [0; 3]);
+    let Some(first) = inner.next() else { return 0 };
+    let (mut last, mut elements) = (first, first.n);
+    for l in inner {
+        let follows = l.step[0] == 0 && l.step[1] == last.step[1].saturating_mul(last.n as i64);
+        if !follows || l.dst() <= last.dst() {
+            break;
+        }
+        (last, elements) = (l, elements.saturating_mul(l.n));
+    }
+    elements
+}
+
+/// The schedule of such elements: blocks of whole lines of the destination, and of runs of the source as long as there is room for.
+pub(super) fn schedule(loops: &[Loop], conversion: Conversion<'_>) -> Schedule {
+    let Conversion { dst, op, tuning, .. } = conversion;
+    let (near, far) = (op.source_size() as u64, dst.block_bytes as u64);
+    let order = by_source(loops);
+    let mut schedule = Schedule::ordered(loops, order, (0..loops.len()).collect());
+    schedule.compacted = true;
+    let mut room = Room {
+        elements: (tuning.block as u64 / far).min(tuning.compacted as u64 / near).max(1),
+        loops: MAX_LOOPS_OF_CALL,
+    };
+    lines(loops, far, &mut schedule, &mut room);
+    runs(loops, &mut schedule, &mut room);
+    let next = schedule.order.iter().rev().find(|&&i| loops[i].n > schedule.blocks[i]);
+    if let Some(&next) = next.filter(|&&i| loops[i].step[0] == 0) {
+        let ahead = (schedule.blocks[next] as i64).saturating_mul(tuning.panels_fetched as i64);
+        schedule.prefetch_distance = loops[next].step[1].saturating_mul(ahead);
+    }
+    schedule
+}
+
+/// What a block may have yet.
+struct Room {
+    elements: u64,
+    loops: usize,
+}
+
+impl Room {
+    /// Takes up to `most` iterations of a loop that has some in a block already. What is repeated takes no room.
+    fn take(&mut self, l: &Loop, block: &mut u64, most: u64) {
+        let is_read = l.src() != [0; 3];
+        let most = if is_read { most.min(self.elements) } else { most };
+        let more = (l.n / *block).min(most).max(1);
+        self.loops -= usize::from(*block == 1 && more > 1);
+        *block *= more;
+        if is_read {
+            self.elements /= more;
+        }
+    }
+}
+
+/// The most bytes of the destination that a block has as one run whatever it takes of the source: a tile of f32, which goes
+/// to memory whole.
+const TILE: u64 = 4096;
+
+/// The most rows or columns that are those of faces or tiles.
+const FACES: u64 = 32;
+
+/// Bytes of the destination that a block has of longer runs: two lines.
+const LINES: u64 = 2 * LINE as u64;
+
+/// Gives a block two whole lines of the destination, or all of a tile; what is repeated along them is made in one run.
+fn lines(loops: &[Loop], far: u64, schedule: &mut Schedule, room: &mut Room) {
+    let mut bytes = far;
+    for (l, block) in loops.iter().zip(&mut schedule.blocks).rev() {
+        let all = bytes.saturating_mul(l.n);
+        let (repeats, is_long) = (l.src() == [0; 3], l.n > FACES);
+        let is_full = bytes >= LINES && (all > TILE || is_long) && !repeats;
+        if room.loops == 0 || l.step[3] != 0 || l.step[4] != bytes as i64 || is_full {
+            break;
+        }
+        room.take(l, block, if is_long && !repeats { (LINES / bytes).max(1) } else { l.n });
+        bytes = all;
+        if *block < l.n {
+            break;
+        }
+    }
+}
+
+/// Gives a block what follows in the source.
+fn runs(loops: &[Loop], schedule: &mut Schedule, room: &mut Room) {
+    for &i in schedule.order.iter().rev().filter(|&&i| loops[i].src() != [0; 3]) {
+        if room.loops == 0 || !stays_in_unit(&loops[i]) || room.elements < 2 {
+            break;
+        }
+        room.take(&loops[i], &mut schedule.blocks[i], u64::MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::family::{Descriptor, Placement, Tensor};
+    use crate::plan::{Options, Plan, Store};
+    use crate::tuning::builtin;
+    use crate::{DType, Layout};
+
+    /// The blocks of a matrix of 512 x 512, if it is brought together without being assembled: iterations of the loops from the
+    /// outermost in, and how far behind what is read the source is fetched.
+    fn blocks(dtype: DType, from: &str, to: &str, store: Store) -> Option<(Vec<u64>, i64)> {
+        let tensor = Tensor { shape: vec![512, 512], dtype };
+        let layout = |text: &str| -> Layout {
+            text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap()
+        };
+        let options = Options::default().with_store(store);
+        let plan = Plan::compile_with(&layout(from), &layout(to), &options, &builtin::ZEN4).unwrap();
+        let schedule = &plan.nests[0].schedule;
+        let streams = store == Store::Streamed && !plan.conversion().stores_lines;
+        assert!(!streams || schedule.assembled || !schedule.compacted, "{plan}");
+        let compacted = schedule.compacted && !schedule.assembled;
+        compacted.then(|| (schedule.blocks.clone(), schedule.prefetch_distance))
+    }
+
+    const TILES: &str = "ttnn(dtype=bfloat16, layout=TILE)";
+
+    /// Whether this machine has what transposes need to be worth it.
+    fn stores_lines() -> bool {
+        kernels::Kernels::for_isa(kernels::Isa::best()).unwrap().has_stores_of_lines()
+    }
+
+    #[test]
+    fn conversions_without_a_loop_for_faces_are_brought_together() {
+        for store in [Store::Cached, Store::Streamed] {
+            // A whole tile, and as many beside it as 32 KiB of the source have.
+            let (of_f64, distance) = blocks(DType::F64, "memref<512x512xf64>", TILES, store).unwrap();
+            assert_eq!((&*of_f64, distance), (&[1, 4, 2, 2, 16, 16][..], 2 * 4 * 32 * 8));
+            assert!(blocks(DType::I32, "memref<512x512xi32>", TILES, store).is_some());
+            // Kernels convert rows of a face of these from where they lie.
+            assert_eq!(blocks(DType::F32, "memref<512x512xf32>", TILES, store), None);
+            // Long rows, and elements that are lines.
+            assert_eq!(blocks(DType::F64, "memref<512x512xf64>", "memref<512x512xbf16>", store), None);
+            assert_eq!(
+                blocks(DType::F32, "ttnn(dtype=float32, layout=TILE)", "memref<512x512xf64>", store),
+                None
+            );
+        }
+    }
+
+    #[test]
+    fn transposes_that_convert_are_brought_together_where_lines_are_stored_at_once() {
+        let (from, to) = ("memref<512x512xf32>", "memref<512x512xbf16, strided<[1, 512]>>");
+        let streamed = blocks(DType::F32, from, to, Store::Streamed);
+        // 64 elements are two lines of the destination, 128 of each row as much as there is room for.
+        assert_eq!(streamed, stores_lines().then(|| (vec![128, 64], 2 * 512)));
+        assert_eq!(
+            blocks(DType::F32, from, to, Store::Cached).map(|(blocks, _)| blocks),
+            Some(vec![128, 64])
+        );
+        // Transposes that convert nothing have panels, unless rows are those of faces.
+        let transposed = "memref<512x512xbf16, strided<[1, 512]>>";
+        assert_eq!(blocks(DType::Bf16, "memref<512x512xbf16>", transposed, Store::Streamed), None);
+        assert_eq!(blocks(DType::Bf16, transposed, TILES, Store::Streamed).is_some(), stores_lines());
+        // Rows of a face are too short to be read so.
+        assert_eq!(blocks(DType::Bf16, TILES, transposed, Store::Streamed), None);
+    }
+
+    #[test]
+    fn what_is_repeated_takes_no_room() {
+        let column = "memref<512x512xf32, strided<[1, 0]>>";
+        let streamed = blocks(DType::F32, column, "memref<512x512xbf16>", Store::Streamed);
+        assert_eq!(streamed, stores_lines().then(|| (vec![512, 512], 0)));
+    }
+
+    #[test]
+    fn whole_numbers_that_may_not_fit_are_cast_where_they_lie() {
+        let to = "ttnn(dtype=uint8, layout=TILE)";
+        assert_eq!(blocks(DType::I32, "memref<512x512xi32>", to, Store::Streamed), None);
+    }
+}
