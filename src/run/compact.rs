@@ -25,7 +25,7 @@ pub(super) struct Compaction<const N: usize> {
     /// The bytes of a row of that call, where they are copied as one run.
     run: Option<usize>,
     /// How far behind a row of the source lies the one that is fetched meanwhile; 0 for none.
-    distance: isize,
+    pub(super) distance: isize,
     /// Whether that is fetched while the block is copied.
     fetches_later: bool,
     /// Loops from unit to unit, with their iterations, innermost first.

@@ -155,6 +155,21 @@ impl<'p, const N: usize> Calls<'p, N> {
         };
     }
 
+    /// Whether what a later block reads is fetched while one is brought together.
+    pub(super) fn fetches_blocks(&self) -> bool {
+        let schedule = &self.nest.schedule;
+        schedule.compacted && !schedule.assembled && schedule.prefetch_distance != 0
+    }
+
+    /// Fetches the block that begins at `later`, if there is one, while that from `at` on is brought together.
+    pub(super) fn fetch(&mut self, at: AddressPair, later: Option<AddressPair>) {
+        let place = |at: AddressPair| self.plan.src.space.unit_at(at[0]) + at[1];
+        let distance = later.map_or(0, |later| place(later) - place(at));
+        if let Some(compaction) = &mut self.compaction {
+            compaction.distance = distance as isize;
+        }
+    }
+
     /// The call for a block that begins at `at`, where it is one call that copies or converts from one unit to another.
     pub(super) fn whole(&self, at: AddressPair) -> Option<WholeCall> {
         let one = self.left == 0 && self.compaction.is_none() && self.plan.src.codec.is_none();
@@ -390,7 +405,7 @@ impl Windows {
     fn of_tiles(w: Window, tiles: usize, src: isize, dst: isize) -> Windows {
         let window = match (w.rows, w.cols) {
             // Columns that follow one another from tile to tile.
-            (_, cols) if [src, dst] == [w.src_col, w.dst_col].map(|step| step * cols as isize) => {
+            (2.., cols) if [src, dst] == [w.src_col, w.dst_col].map(|step| step * cols as isize) => {
                 Window { cols: cols * tiles, ..w }
             }
             (1, _) => Window { rows: tiles, src_row: src, dst_row: dst, ..w },

@@ -231,7 +231,7 @@ impl Task<'_, '_> {
             } else {
                 (self.scratch.tiles(), self.source, byte)
             };
-            if !loops.outside.is_empty() {
+            if !loops.outside.is_empty() && plan.streams {
                 // Of rows in units of their own no kernel fetches what lies ahead.
                 let read = loops.window.cols * loops.window.rows * plan.op.source_size();
                 kernels::prefetch(source, begin.wrapping_add_signed(ahead), read);

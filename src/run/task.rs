@@ -145,11 +145,12 @@ impl<'a, 'd> Task<'a, 'd> {
     }
 
     /// Runs all iterations of a view. Where a destination begins between two lines, and with it all segments of elements that are
-    /// assembled (a transpose's), those up to the first line are a view of their own: the other segments begin and end where
-    /// lines do.
+    /// assembled or compacted (a transpose's), those up to the first line are a view of their own: the other segments begin and end
+    /// where lines do.
     fn by_lines<const N: usize>(&mut self, nest: &ScheduledNest, view: &View<N>) {
         let (schedule, i) = (&nest.schedule, nest.schedule.segment);
-        let streams = self.plan.streams && schedule.assembled && schedule.overlap == 0;
+        let in_segments = schedule.assembled || schedule.compacted;
+        let streams = self.plan.streams && in_segments && schedule.overlap == 0;
         if let Some(&Loop { step, .. }) = nest.loops.get(i).filter(|_| streams && i + 1 == nest.loops.len())
             && (step[3], step[4]) == (0, self.plan.dst.block_bytes as i64)
             && view.n[i] > schedule.blocks[i]
@@ -196,9 +197,18 @@ impl<'a, 'd> Task<'a, 'd> {
         if calls.is_band(&blocks.size) {
             blocks.shorten(|l| (plan.tuning.direct_source as u64 / l.step[1].unsigned_abs().max(1)).max(1));
         }
+        // The block that is fetched while one is brought together: it may follow at the beginning of the next rows.
+        let mut later = calls.fetches_blocks().then(|| Blocks::new(nest, view, self.source_begin));
+        for _ in 0..plan.tuning.panels_fetched {
+            later = later.and_then(Blocks::next);
+        }
         loop {
             if *calls.size() != blocks.size {
                 calls.prepare(&blocks.size, as_written);
+            }
+            if calls.fetches_blocks() {
+                calls.fetch(blocks.at, later.as_ref().map(|later| later.at));
+                later = later.and_then(Blocks::next);
             }
             let to = self.places.turn(self.out, place(plan, blocks.at));
             calls.run(self.source, (&mut self.scratch, &mut self.compact), blocks.at, self.out, to);
@@ -331,6 +341,11 @@ impl<'v, const N: usize> Blocks<'v, N> {
     fn left(&self) -> u64 {
         let Schedule { segment: i, overlap, .. } = self.nest.schedule;
         if overlap == 0 { 0 } else { (self.view.n[i] - self.done[i] - self.size[i]).min(overlap) }
+    }
+
+    /// The next block, if there is one.
+    fn next(mut self) -> Option<Self> {
+        self.advance().then_some(self)
     }
 
     /// Goes on to the next block, if there is one.

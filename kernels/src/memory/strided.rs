@@ -667,21 +667,21 @@ impl<'a> StridedCopy<'a> {
         );
     }
 
-    /// Whether a transpose, whose source is contiguous along the rows, makes whole lines that go from registers to memory.
+    /// How a transpose, whose source is contiguous along the rows, makes lines that go from registers to memory, if it does.
     #[inline(always)]
-    pub(crate) fn makes_near_lines(&self) -> bool {
-        let WindowCopy { elem, window: w, .. } = self.first;
-        self.hints.near
-            && Lines::of(w.rows, w.cols * elem, w.dst_row, REGISTER / elem).is_some()
-            && self.begins_with_lines()
+    fn near_lines(&self) -> Option<Lines> {
+        let WindowCopy { elem, ref dst, dst_at, window: w, .. } = self.first;
+        // The lines of each iteration lie as those of the first one do.
+        let alike = |l: &OuterLoop| l.n == 1 || l.dst.unsigned_abs().is_multiple_of(CACHE_LINE);
+        let begin = dst.as_ptr().addr().wrapping_add(dst_at);
+        let lines = || Lines::of(begin, [w.rows, w.cols, elem], w.dst_row);
+        (self.hints.near && self.outer.iter().all(alike)).then(lines).flatten()
     }
 
-    /// Whether the first row of every iteration begins with a line.
+    /// Whether a transpose, whose source is contiguous along the rows, makes such lines.
     #[inline(always)]
-    fn begins_with_lines(&self) -> bool {
-        let WindowCopy { ref dst, dst_at, .. } = self.first;
-        let aligned = |l: &OuterLoop| l.n == 1 || l.dst.unsigned_abs().is_multiple_of(CACHE_LINE);
-        dst.as_ptr().addr().wrapping_add(dst_at).is_multiple_of(CACHE_LINE) && self.outer.iter().all(aligned)
+    pub(crate) fn makes_near_lines(&self) -> bool {
+        self.near_lines().is_some()
     }
 
     /// Transposes what lies in L1 to whole lines.
@@ -689,13 +689,14 @@ impl<'a> StridedCopy<'a> {
     /// # Panics
     /// Unless [`StridedCopy::makes_near_lines`], the source is contiguous along the rows, and the stores have whole lines.
     #[inline(always)]
-    pub(crate) fn near_lines<const B: usize, const AVX: bool>(
+    pub(crate) fn write_near<const B: usize, const AVX: bool>(
         mut self,
         stores: Stores<AVX>,
         transpose: impl Transpose<B>,
     ) {
         let WindowCopy { elem, window: w, .. } = self.first;
-        assert!(stores.has_whole_lines() && self.makes_near_lines() && elem * B == REGISTER);
+        let Some(lines) = self.near_lines() else { unreachable!("rows without lines") };
+        assert!(stores.has_whole_lines() && elem * B == REGISTER);
         assert!(w.src_row == elem as isize && w.dst_col == elem as isize);
         let mut ahead = self.ahead.take();
         self.for_each(
@@ -709,7 +710,7 @@ impl<'a> StridedCopy<'a> {
                         w.src_col,
                         dst.as_mut_ptr().cast::<u8>().add(dst_at),
                         w.dst_row,
-                        [w.rows, w.cols * elem],
+                        ([w.rows, w.cols], lines),
                         transpose,
                         ahead.as_mut(),
                     );

@@ -33,10 +33,10 @@ pub(crate) fn attempt_non_temporal<const AVX: bool>(
     if const { AVX } && makes_near_lines(&copy) && stores.has_whole_lines() {
         let (copy, _) = oriented(copy);
         match copy.elem() {
-            1 => copy.near_lines(stores, Bytes::<AVX>),
-            2 => copy.near_lines(stores, Halves::<AVX> { has_pairs: AVX }),
-            4 => copy.near_lines(stores, Words::<AVX> { has_pairs: AVX }),
-            _ => copy.near_lines(stores, Doubles::<AVX>),
+            1 => copy.write_near(stores, Bytes::<AVX>),
+            2 => copy.write_near(stores, Halves::<AVX> { has_pairs: AVX }),
+            4 => copy.write_near(stores, Words::<AVX> { has_pairs: AVX }),
+            _ => copy.write_near(stores, Doubles::<AVX>),
         }
         return None;
     }
@@ -68,10 +68,7 @@ pub(crate) fn makes_lines(copy: &StridedCopy<'_>) -> bool {
 
 /// Whether copies are transposes of a source in L1 that make whole lines at once.
 pub(crate) fn makes_near_lines(copy: &StridedCopy<'_>) -> bool {
-    copy.hints().near && {
-        let (copy, is_one) = (copy, transposes(copy.elem(), &copy.window()));
-        is_one && copy.makes_near_lines()
-    }
+    copy.hints().near && transposes(copy.elem(), &copy.window()) && copy.makes_near_lines()
 }
 
 /// Whether the source is contiguous along the rows of a window, forward or backward, and the destination along its columns,

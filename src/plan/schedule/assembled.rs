@@ -318,10 +318,13 @@ pub(super) fn cached(loops: &[Loop], conversion: Conversion<'_>, mut schedule: S
 fn run_read(loops: &[Loop], schedule: &Schedule, near: i64) -> i64 {
     let kernel = [schedule.cols, schedule.rows];
     let others = schedule.order.iter().rev().copied().filter(|&i| !kernel.contains(&Some(i)));
-    let mut outward = kernel.into_iter().flatten().chain(others).filter(|&i| loops[i].n > 1);
+    let mut outward = kernel.into_iter().flatten().chain(others).filter(|&i| loops[i].n > 1).peekable();
+    // Every second element, and elements that lie backward, are read as the lines do that have them.
+    let first =
+        outward.peek().map(|&i| loops[i].step[1].abs()).filter(|step| (near..=2 * near).contains(step));
     let follows = |run: i64, i: usize| {
         let l = loops[i];
-        (l.step[0] == 0 && l.step[1] == run).then(|| run.saturating_mul(l.n as i64)).ok_or(run)
+        (l.step[0] == 0 && l.step[1].abs() == run).then(|| run.saturating_mul(l.n as i64)).ok_or(run)
     };
-    outward.try_fold(near, follows).unwrap_or_else(|run| run)
+    outward.try_fold(first.unwrap_or(near), follows).unwrap_or_else(|run| run)
 }

@@ -9,10 +9,11 @@ use super::blocks::{by_source, stays_in_unit};
 use crate::plan::conversion::{Conversion, Op};
 use crate::plan::ir::{LINE, Loop, MAX_LOOPS_OF_CALL, Schedule};
 
-/// Elements of a run that is not worth it: kernels convert and copy such from where they lie.
+/// Elements from which on a run of the destination needs none of it: kernels convert and copy such from where they lie. And the least
+/// elements of a row of the source that is worth it.
 const LONG: u64 = 64;
 
-/// Elements of a row that is worth it.
+/// The least elements of a run of the destination that is worth it.
 const LEAST: u64 = 8;
 
 /// Whether kernels convert rows of a face from where they lie: pairs of formats that have a loop of their own.
@@ -43,6 +44,7 @@ pub(super) fn applies(loops: &[Loop], conversion: Conversion<'_>) -> bool {
         // Elements of 8 bytes are lines by themselves.
         return is_short && far < 8 && !is_at_once(op);
     }
+    // In the caches only what does not grow gains by it.
     let narrows = far <= near && op != Op::Copy(near as usize);
     let lies = |step: i64| outer.iter().any(|l| stays_in_unit(l) && l.step[1] == step) && row(loops) >= LONG;
     let (across, every_second) = (lies(near), lies(2 * near));
@@ -53,6 +55,7 @@ pub(super) fn applies(loops: &[Loop], conversion: Conversion<'_>) -> bool {
     let apart = (1..=2 * near).contains(&run.step[1].abs());
     // Long rows of elements that are not converted are made by other kernels, which read and write at the same time.
     let long = !is_short && op == Op::Copy(near as usize);
+    // Rows begin with lines, or are those of faces, which follow one another.
     let whole = || loops.iter().all(|l| l.step[3] != 0 || l.step[4] == far || l.step[4] % (far * 16) == 0);
     (every_second || (across || apart) && !long) && conversion.stores_lines && whole()
 }
@@ -80,6 +83,8 @@ pub(super) fn schedule(loops: &[Loop], conversion: Conversion<'_>) -> Schedule {
     let order = by_source(loops);
     let mut schedule = Schedule::ordered(loops, order, (0..loops.len()).collect());
     schedule.compacted = true;
+    // Rows of the destination are segments, which a task lets begin with lines.
+    schedule.segment = loops.len() - 1;
     let mut room = Room {
         elements: (tuning.block as u64 / far).min(tuning.compacted as u64 / near).max(1),
         loops: MAX_LOOPS_OF_CALL,

@@ -9,6 +9,7 @@
 //! - [`direct`]: elements that come in whole aligned stores (a row of a face, a stick) go from source to destination at
 //!   once.
 //! - [`lines`]: rows that a kernel transposes and stores line by line.
+//! - [`compacted`]: conversions and transposes that are faster where the source lies in L1, as elements of the destination.
 //! - [`assembled`]: all others (other transposes, conversions, ragged rows) are assembled in L1, a block at a time, and
 //!   written from there; what later blocks read is fetched meanwhile.
 //! - [`tiles`]: tiles are packed a row of tiles at a time.
