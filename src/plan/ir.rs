@@ -139,7 +139,7 @@ pub(crate) struct Schedule {
     /// the destination does; part of the source is then read twice, but no line written twice. A line's worth, or 0.
     pub(crate) overlap: u64,
     /// Bytes from what is read to what is fetched meanwhile; 0 for nothing, or for [`crate::run`] to say where elements
-    /// go at once. No byte depends on it: the kernels fetch only what lies inside of the source.
+    /// go at once, or are compacted and not assembled. No byte depends on it: the kernels fetch only what lies inside of the source.
     pub(crate) prefetch_distance: i64,
     /// Whether that is the next block, which is fetched in the order in which it lies.
     pub(crate) in_order: bool,

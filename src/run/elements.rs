@@ -103,6 +103,7 @@ impl<'p, const N: usize> Calls<'p, N> {
                     self.cols = (w.cols as u64, [0, w.src_col as i64, 0, 0, 0, 0], w.dst_col as i64);
                     (self.tiles, self.outer, self.taken) = ((1, [0; 6], 0), outer, taken);
                     self.compaction = Some(compaction);
+                    // What cannot go from registers to memory goes there in strips.
                     self.hints = Hints { strip: 2 * LINE, near: true, ..Hints::default() };
                     return;
                 }
@@ -158,7 +159,7 @@ impl<'p, const N: usize> Calls<'p, N> {
     /// Whether what a later block reads is fetched while one is brought together.
     pub(super) fn fetches_blocks(&self) -> bool {
         let schedule = &self.nest.schedule;
-        schedule.compacted && !schedule.assembled && schedule.prefetch_distance != 0
+        schedule.compacted && !schedule.assembled && self.plan.tuning.panels_fetched > 0
     }
 
     /// Fetches the block that begins at `later`, if there is one, while that from `at` on is brought together.

@@ -281,7 +281,7 @@ impl<'a> Conversion<'a> {
                 *to = S::some(from);
             }
         } else if S::HAS_SHORT_CUT && COLS == FACE {
-            S::all(from.as_flattened(), to.as_flattened_mut());
+            S::some_into(from.as_flattened(), to.as_flattened_mut());
         } else {
             // One loop: row by row the arrays are kept in memory, and faces take four times as long.
             for (to, from) in to.as_flattened_mut().iter_mut().zip(from.as_flattened()) {

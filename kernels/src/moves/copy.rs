@@ -110,7 +110,7 @@ fn every_second(copy: StridedCopy<'_>) -> Option<StridedCopy<'_>> {
 /// Rows of so many elements or more are copied faster by one loop of any length than by [`seconds`]: 16 G elements/s in L2 instead of 5.
 const LONG: usize = 64;
 
-/// The most bytes of such a row of which as many are fetched: longer ones the processor fetches by itself.
+/// The most bytes of such a row of which as many are fetched, all before the row is copied: of blocks in L1 every row is shorter.
 const FETCHED: usize = 1 << 20;
 
 /// Copies rows of which each element is the first of a pair in the source: the compiler vectorises a step that it knows.

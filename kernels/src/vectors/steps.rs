@@ -24,13 +24,13 @@ pub(crate) trait Step<const M: usize, const N: usize> {
     #[inline(always)]
     fn some<const K: usize>(codes: &[[u8; M]; K]) -> [[u8; N]; K] {
         let mut out = [[0; N]; K];
-        Self::all(codes, &mut out);
+        Self::some_into(codes, &mut out);
         out
     }
 
-    /// [`Step::some`] into as much room.
+    /// [`Step::some`] into as much room, of any number of codes.
     #[inline(always)]
-    fn all(codes: &[[u8; M]], out: &mut [[u8; N]]) {
+    fn some_into(codes: &[[u8; M]], out: &mut [[u8; N]]) {
         let mut holds = true;
         for (out, code) in out.iter_mut().zip(codes) {
             let held;

@@ -91,11 +91,6 @@ pub(super) fn schedule(loops: &[Loop], conversion: Conversion<'_>) -> Schedule {
     };
     lines(loops, far, &mut schedule, &mut room);
     runs(loops, &mut schedule, &mut room);
-    let next = schedule.order.iter().rev().find(|&&i| loops[i].n > schedule.blocks[i]);
-    if let Some(&next) = next.filter(|&&i| loops[i].step[0] == 0) {
-        let ahead = (schedule.blocks[next] as i64).saturating_mul(tuning.panels_fetched as i64);
-        schedule.prefetch_distance = loops[next].step[1].saturating_mul(ahead);
-    }
     schedule
 }
 
@@ -165,8 +160,8 @@ mod tests {
     use crate::{DType, Layout};
 
     /// The blocks of a matrix of 512 x 512, if it is brought together without being assembled: iterations of the loops from the
-    /// outermost in, and how far behind what is read the source is fetched.
-    fn blocks(dtype: DType, from: &str, to: &str, store: Store) -> Option<(Vec<u64>, i64)> {
+    /// outermost in.
+    fn blocks(dtype: DType, from: &str, to: &str, store: Store) -> Option<Vec<u64>> {
         let tensor = Tensor { shape: vec![512, 512], dtype };
         let layout = |text: &str| -> Layout {
             text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap()
@@ -177,7 +172,7 @@ mod tests {
         let streams = store == Store::Streamed && !plan.conversion().stores_lines;
         assert!(!streams || schedule.assembled || !schedule.compacted, "{plan}");
         let compacted = schedule.compacted && !schedule.assembled;
-        compacted.then(|| (schedule.blocks.clone(), schedule.prefetch_distance))
+        compacted.then(|| schedule.blocks.clone())
     }
 
     const TILES: &str = "ttnn(dtype=bfloat16, layout=TILE)";
@@ -191,8 +186,8 @@ mod tests {
     fn conversions_without_a_loop_for_faces_are_brought_together() {
         for store in [Store::Cached, Store::Streamed] {
             // A whole tile, and as many beside it as 32 KiB of the source have.
-            let (of_f64, distance) = blocks(DType::F64, "memref<512x512xf64>", TILES, store).unwrap();
-            assert_eq!((&*of_f64, distance), (&[1, 4, 2, 2, 16, 16][..], 2 * 4 * 32 * 8));
+            let of_f64 = blocks(DType::F64, "memref<512x512xf64>", TILES, store);
+            assert_eq!(of_f64, Some(vec![1, 4, 2, 2, 16, 16]));
             assert!(blocks(DType::I32, "memref<512x512xi32>", TILES, store).is_some());
             // Kernels convert rows of a face of these from where they lie.
             assert_eq!(blocks(DType::F32, "memref<512x512xf32>", TILES, store), None);
@@ -210,11 +205,8 @@ mod tests {
         let (from, to) = ("memref<512x512xf32>", "memref<512x512xbf16, strided<[1, 512]>>");
         let streamed = blocks(DType::F32, from, to, Store::Streamed);
         // 64 elements are two lines of the destination, 128 of each row as much as there is room for.
-        assert_eq!(streamed, stores_lines().then(|| (vec![128, 64], 2 * 512)));
-        assert_eq!(
-            blocks(DType::F32, from, to, Store::Cached).map(|(blocks, _)| blocks),
-            Some(vec![128, 64])
-        );
+        assert_eq!(streamed, stores_lines().then(|| vec![128, 64]));
+        assert_eq!(blocks(DType::F32, from, to, Store::Cached), Some(vec![128, 64]));
         // Transposes that convert nothing have panels, unless rows are those of faces.
         let transposed = "memref<512x512xbf16, strided<[1, 512]>>";
         assert_eq!(blocks(DType::Bf16, "memref<512x512xbf16>", transposed, Store::Streamed), None);
@@ -227,7 +219,7 @@ mod tests {
     fn what_is_repeated_takes_no_room() {
         let column = "memref<512x512xf32, strided<[1, 0]>>";
         let streamed = blocks(DType::F32, column, "memref<512x512xbf16>", Store::Streamed);
-        assert_eq!(streamed, stores_lines().then(|| (vec![512, 512], 0)));
+        assert_eq!(streamed, stores_lines().then(|| vec![512, 512]));
     }
 
     #[test]

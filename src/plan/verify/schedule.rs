@@ -176,10 +176,6 @@ mod tests {
         plan(ROWS, "memref<2x16xf32, strided<[1, 2]>>")
     }
 
-    fn conversion(plan: &Plan) -> Conversion<'_> {
-        plan.conversion()
-    }
-
     /// Loops, each of so many iterations and two steps of unit, bytes and slot, with a schedule that is changed.
     fn nest(
         loops: &[(u64, [i64; 3], [i64; 3])],
@@ -194,7 +190,7 @@ mod tests {
     }
 
     fn runs(plan: &Plan, nest: &ScheduledNest) -> bool {
-        runs_every_iteration(nest, conversion(plan)).is_ok()
+        runs_every_iteration(nest, plan.conversion()).is_ok()
     }
 
     #[test]
@@ -249,7 +245,7 @@ mod tests {
                 (s.tiles, s.blocks, s.in_place) = (Some(0), vec![4], Some(place));
                 change(s);
             });
-            runs_every_iteration(&nest, conversion(&plan)).is_ok()
+            runs_every_iteration(&nest, plan.conversion()).is_ok()
         };
         let (along, unit, slot) = ([[0, 64, 0]], [[1, 0, 0]], [[0, 0, 1]]);
         assert!(of(&along, block, &|_| {}));
@@ -301,16 +297,14 @@ mod tests {
 
     #[test]
     fn what_is_compacted_has_room() {
-        let fits_with = |plan: &Plan, blocks: [u64; 2], overlap, change: &dyn Fn(&mut Schedule)| {
+        let compacted = |blocks: [u64; 2], overlap| {
             let loops = [(1 << 40, [1, 0, 0], [0, 4, 0]), (1 << 40, [0, 64, 0], [0, 8, 0])];
-            let nest = nest(&loops, Leaf::Element, |s| {
+            nest(&loops, Leaf::Element, |s| {
                 (s.rows, s.cols, s.blocks) = (Some(0), Some(1), blocks.to_vec());
                 (s.compacted, s.segment, s.overlap) = (true, 1, overlap);
-                change(s);
-            });
-            runs(plan, &nest)
+            })
         };
-        let fits = |plan: &Plan, blocks, overlap| fits_with(plan, blocks, overlap, &|_| {});
+        let fits = |plan: &Plan, blocks, overlap| runs(plan, &compacted(blocks, overlap));
         let plan_of = plan;
         let (plan, half) = (copied(), MAX_BLOCK as u64 / 8);
         assert!(fits(&plan, [2, half], 0) && !fits(&plan, [2, half + 1], 0));
@@ -320,11 +314,11 @@ mod tests {
         // What is copied from there was converted before, what is assembled was not.
         assert!(fits(&converted, [2, 2 * half], 0) && !fits(&converted, [2, 2 * half + 1], 0));
         let assembled = |blocks| {
-            fits_with(&converted, blocks, 0, &|s| {
-                (s.assembled, s.packed) = (true, vec![2 * blocks[1] as i64, 2])
-            })
+            let mut nest = compacted(blocks, 0);
+            nest.schedule.assembled = true;
+            compacts(&nest, converted.conversion())
         };
-        assert!(!assembled([2, half + 1]), "more than there is room for as it is");
+        assert!(assembled([2, half]) && !assembled([2, half + 1]));
         assert!(!fits(&plan_of("memref<2x16xi32>", "memref<2x16xi8>"), [2, 2], 0), "a cast");
         assert!(!fits(&plan_of(TILES, ROWS), [2, 2], 0), "tiles");
     }
