@@ -82,6 +82,11 @@ impl<'p, const N: usize> Assembly<'p, N> {
         Assembly { plan, nest, calls, size, segments, count, units, overlap, in_source }
     }
 
+    /// Fetches the block that begins at `later`, if there is one, while that from `at` on is read.
+    pub(super) fn fetch(&mut self, at: AddressPair, later: Option<AddressPair>) {
+        self.calls.fetch(at, later);
+    }
+
     /// Puts the block that begins at `at` to byte `to` of a destination, in which units lie as `places` says; `first`: no other
     /// block reaches to it.
     #[allow(clippy::too_many_arguments)]

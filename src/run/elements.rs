@@ -156,18 +156,13 @@ impl<'p, const N: usize> Calls<'p, N> {
         };
     }
 
-    /// Whether what a later block reads is fetched while one is brought together.
-    pub(super) fn fetches_blocks(&self) -> bool {
-        let schedule = &self.nest.schedule;
-        schedule.compacted && !schedule.assembled && self.plan.tuning.panels_fetched > 0
-    }
-
-    /// Fetches the block that begins at `later`, if there is one, while that from `at` on is brought together.
+    /// Fetches the block that begins at `later`, if there is one, while that from `at` on is read.
     pub(super) fn fetch(&mut self, at: AddressPair, later: Option<AddressPair>) {
         let place = |at: AddressPair| self.plan.src.space.unit_at(at[0]) + at[1];
-        let distance = later.map_or(0, |later| place(later) - place(at));
-        if let Some(compaction) = &mut self.compaction {
-            compaction.distance = distance as isize;
+        let distance = later.map_or(0, |later| place(later) - place(at)) as isize;
+        match &mut self.compaction {
+            Some(compaction) => compaction.distance = distance,
+            None => self.hints.prefetch_distance = distance,
         }
     }
 
@@ -384,6 +379,21 @@ impl<const N: usize> Calls<'_, N> {
                 scratch.out_of_range = OutOfRange::earlier(scratch.out_of_range, this);
             }
         }
+    }
+}
+
+/// How many blocks later that lies which is fetched while a block is read; 0 where nothing is, or kernels find it.
+pub(super) fn blocks_fetched(plan: &Plan, nest: &ScheduledNest) -> usize {
+    let (schedule, tuning) = (&nest.schedule, &plan.tuning);
+    match (schedule.assembled, schedule.compacted) {
+        (false, true) => tuning.panels_fetched,
+        // Tiles of a block format are fetched by their kernels.
+        (true, _) if plan.src.codec.is_none() && tuning.fetched > 0 => {
+            let element = plan.op.source_size() as u64;
+            let bytes = schedule.blocks.iter().fold(element, |bytes, n| bytes.saturating_mul(*n));
+            (tuning.fetched as u64 / bytes).max(1) as usize
+        }
+        _ => 0,
     }
 }
 

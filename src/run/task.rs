@@ -5,7 +5,7 @@ use kernels::Destination;
 use super::assembly::{Assembly, Block};
 use super::clip::{Chunk, View, advance, clip, linear, place};
 use super::compact::Compact;
-use super::elements::{Calls, Scratch};
+use super::elements::{Calls, Scratch, blocks_fetched};
 use super::share::{Band, Dealt, Places};
 use crate::plan::ir::{AddressPair, Gather, LINE, Leaf, Loop, MAX_LOOPS, Schedule, ScheduledNest, WholeCall};
 use crate::plan::{Op, OutOfRange, Plan};
@@ -197,18 +197,14 @@ impl<'a, 'd> Task<'a, 'd> {
         if calls.is_band(&blocks.size) {
             blocks.shorten(|l| (plan.tuning.direct_source as u64 / l.step[1].unsigned_abs().max(1)).max(1));
         }
-        // The block that is fetched while one is brought together: it may follow at the beginning of the next rows.
-        let mut later = calls.fetches_blocks().then(|| Blocks::new(nest, view, self.source_begin));
-        for _ in 0..plan.tuning.panels_fetched {
-            later = later.and_then(Blocks::next);
-        }
+        let mut later = Later::new(blocks_fetched(plan, nest), nest, view, self.source_begin);
         loop {
             if *calls.size() != blocks.size {
                 calls.prepare(&blocks.size, as_written);
             }
-            if calls.fetches_blocks() {
-                calls.fetch(blocks.at, later.as_ref().map(|later| later.at));
-                later = later.and_then(Blocks::next);
+            if let Some(later) = &mut later {
+                calls.fetch(blocks.at, later.at());
+                later.advance();
             }
             let to = self.places.turn(self.out, place(plan, blocks.at));
             calls.run(self.source, (&mut self.scratch, &mut self.compact), blocks.at, self.out, to);
@@ -222,11 +218,16 @@ impl<'a, 'd> Task<'a, 'd> {
     fn assembled<const N: usize>(&mut self, nest: &ScheduledNest, view: &View<N>) {
         let plan = self.plan;
         let mut blocks = Blocks::new(nest, view, self.source_begin);
+        let mut later = Later::new(blocks_fetched(plan, nest), nest, view, self.source_begin);
         let mut more = true;
         while more {
             let (size, left) = (blocks.size, blocks.left());
-            let assembly = Assembly::new(plan, nest, size, left);
+            let mut assembly = Assembly::new(plan, nest, size, left);
             while more && (blocks.size, blocks.left()) == (size, left) {
+                if let Some(later) = &mut later {
+                    assembly.fetch(blocks.at, later.at());
+                    later.advance();
+                }
                 let to = self.places.turn(self.out, place(plan, blocks.at));
                 let block = self.block.get_or_insert_with(Block::zero);
                 assembly.run(
@@ -343,11 +344,6 @@ impl<'v, const N: usize> Blocks<'v, N> {
         if overlap == 0 { 0 } else { (self.view.n[i] - self.done[i] - self.size[i]).min(overlap) }
     }
 
-    /// The next block, if there is one.
-    fn next(mut self) -> Option<Self> {
-        self.advance().then_some(self)
-    }
-
     /// Goes on to the next block, if there is one.
     #[inline(always)]
     fn advance(&mut self) -> bool {
@@ -366,12 +362,75 @@ impl<'v, const N: usize> Blocks<'v, N> {
     }
 }
 
+/// The block that is fetched while another one is read: so many blocks later, where it may follow at the beginning of the next rows.
+struct Later<'v, const N: usize> {
+    blocks: Blocks<'v, N>,
+    /// Whether there is such a block.
+    is_left: bool,
+}
+
+impl<'v, const N: usize> Later<'v, N> {
+    /// `None` where none is fetched.
+    fn new(count: usize, nest: &'v ScheduledNest, view: &'v View<N>, source_begin: i64) -> Option<Self> {
+        (count > 0).then(|| {
+            let mut later = Later { blocks: Blocks::new(nest, view, source_begin), is_left: true };
+            for _ in 0..count {
+                later.advance();
+                if !later.is_left {
+                    break;
+                }
+            }
+            later
+        })
+    }
+
+    /// Where it begins, if there is one.
+    fn at(&self) -> Option<AddressPair> {
+        self.is_left.then_some(self.blocks.at)
+    }
+
+    /// Goes on to the block that follows it, if one does.
+    fn advance(&mut self) {
+        self.is_left = self.is_left && self.blocks.advance();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::family::{Descriptor, Placement, Tensor};
+    use crate::plan::Store;
     use crate::run::destination::writable;
+    use crate::tuning::builtin;
     use crate::{DType, Options, Plan};
+
+    #[test]
+    fn what_is_fetched_at_the_end_of_rows_begins_later_ones() {
+        let tensor = Tensor { shape: vec![4, 1536], dtype: DType::F32 };
+        let layout = |text: &str| {
+            let descriptor: Descriptor = text.parse().unwrap();
+            descriptor.layout(&tensor, &Placement::default()).unwrap()
+        };
+        let backward = layout("memref<4x1536xf32, strided<[1536, -1], offset: 1535>>");
+        let options = Options::default().with_store(Store::Streamed);
+        let plan =
+            Plan::compile_with(&backward, &layout("memref<4x1536xf32>"), &options, &builtin::COMMON).unwrap();
+        let nest = &plan.nests[0];
+        assert_eq!((nest.schedule.assembled, &*nest.schedule.blocks), (true, &[1, 512][..]), "{plan}");
+        // 16 KiB, of blocks of 2 KiB.
+        let count = blocks_fetched(&plan, nest);
+        assert_eq!(count, 8);
+        let view = View::<FEW_LOOPS>::of(nest);
+        let begin = |block: i64| (block / 3) * 6144 + (1535 - block % 3 * 512) * 4;
+        let mut later = Later::new(count, nest, &view, 0).unwrap();
+        for block in 8..16 {
+            let expect = (block < 12).then(|| begin(block));
+            assert_eq!(later.at().map(|at| at[1]), expect, "block {block}");
+            later.advance();
+        }
+        assert!(Later::new(usize::MAX, nest, &view, 0).unwrap().at().is_none());
+        assert!(Later::new(0, nest, &view, 0).is_none());
+    }
 
     #[test]
     fn a_task_writes_its_elements_and_the_zeros_behind_them() {

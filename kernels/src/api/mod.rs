@@ -78,7 +78,9 @@ impl Kernels {
     ///
     /// # Panics
     /// As [`Kernels::copy_loops`].
-    #[inline]
+    // Always inlined: of a call the arguments that are passed in memory are loaded two at a time, which waits for all stores before, those
+    // to memory too. Blocks of backward f32 had 7.3 GB/s so, and 7.9 without it (Zen 4).
+    #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     pub fn copy_fetching<'s>(
         &self,

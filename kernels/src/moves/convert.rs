@@ -110,6 +110,24 @@ impl<'a> Conversion<'a> {
         );
     }
 
+    /// The same, where long rows lie backward in the source, from their last elements on: so it is the shorter ones that are made whose
+    /// order changes.
+    #[inline(always)]
+    fn turned(self) -> Self {
+        let (w, from, to) = (self.window, self.from.size() as isize, self.to.size() as isize);
+        let is_long = w.cols >= CACHE_LINE / self.to.size();
+        if self.dst.is_streamed() || to >= from || !is_long || (w.src_col, w.dst_col) != (-from, to) {
+            return self;
+        }
+        let last = w.cols as isize - 1;
+        Conversion {
+            src_at: self.src_at.wrapping_add_signed(w.src_col.wrapping_mul(last)),
+            dst_at: self.dst_at.wrapping_add_signed(w.dst_col.wrapping_mul(last)),
+            window: Window { src_col: from, dst_col: -to, ..w },
+            ..self
+        }
+    }
+
     /// Elements that do not lie one after another on both sides, and pairs of formats without a loop of their own.
     #[inline(always)]
     fn strided(self) {
@@ -337,7 +355,7 @@ enum Lie {
 pub(crate) fn body(on: Conversion<'_>) {
     let (on, lie) = on.oriented();
     if lie == Lie::Apart {
-        return on.strided();
+        return on.turned().strided();
     }
     match (on.from, on.to) {
         (Number::F32, Number::Bf16) => on.steps::<By<F32, Bf16>, 4, 2>(lie),

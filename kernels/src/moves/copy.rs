@@ -55,6 +55,18 @@ fn reversed(copy: StridedCopy<'_>) -> Option<StridedCopy<'_>> {
     None
 }
 
+/// [`body`] for elements of 1, 2, 4 or 8 bytes whose rows lie backward in the source.
+#[inline(always)]
+pub(crate) fn backward(copy: StridedCopy<'_>) {
+    let Some(copy) = reversed(copy) else { return };
+    match copy.elem() {
+        1 => copy.each::<1>(),
+        2 => copy.each::<2>(),
+        4 => copy.each::<4>(),
+        _ => copy.each::<8>(),
+    }
+}
+
 /// Copies rows of `K` elements of `N` bytes or more that lie backward in the source, `K` at a time, whose order changes in
 /// registers. The last ones repeat elements of those before.
 #[inline(always)]

@@ -153,6 +153,16 @@ pub(crate) fn convert(
             put(dst.bytes, &lines.0[..part.rows * part.cols * dst.size], to, &part, far_run);
         } else if scatters && far_runs && part.cols == FACE {
             to_faces(after, dst.size, &part, dst.bytes.bytes, to);
+        } else if scatters && part.dst_col == -(dst.size as isize) {
+            // From the last one on: copies know rows that lie backward in the source.
+            let last = (part.cols - 1) * dst.size;
+            let packed =
+                Window { src_row: to_row, src_col: part.dst_col, dst_col: dst.size as isize, ..part };
+            if let Some(copy) =
+                StridedCopy::new(dst.size, after, last, dst.bytes.bytes, to - last, &packed, &[])
+            {
+                copy::backward(copy);
+            }
         } else if scatters {
             let packed = Window { src_row: to_row, src_col: dst.size as isize, ..part };
             if let Some(copy) = StridedCopy::new(dst.size, after, 0, dst.bytes.bytes, to, &packed, &[]) {

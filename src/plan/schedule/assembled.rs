@@ -73,7 +73,10 @@ impl Nest<'_> {
         let across = across.or_else(|| nest.nearest().filter(|_| !runs)).filter(|_| !repeats);
         nest.ragged = nest.is_ragged();
         let written = |l: &Loop| (l.n as i64).saturating_mul(nest.block_bytes) >= 2 * LINE as i64;
-        nest.in_lines = loops.last().is_some_and(|l| run(l) && written(l));
+        // Those of a run that lies backward too, where they are assembled.
+        let backward = |l: &Loop| conversion.streams && src.codec.is_none() && l.src() == [0, -nest.near, 0];
+        let lies = |l: &Loop| run(l) || backward(l);
+        nest.in_lines = loops.last().is_some_and(|l| lies(l) && written(l));
         nest.in_runs = matches!(op, Op::Copy(_)) && runs && length >= tuning.segment as i64;
         nest.across = across;
         nest
@@ -194,7 +197,6 @@ pub(super) fn schedule(loops: &[Loop], conversion: Conversion<'_>) -> (Schedule,
     overlap(&nest, &mut schedule, extent);
     windows(&nest, &mut schedule);
     (schedule.assembled, schedule.compacted) = (true, nest.compacted);
-    prefetch(&nest, &mut schedule);
     let run = run(&nest, &schedule, extent);
     (schedule, run)
 }
@@ -281,7 +283,8 @@ fn windows(nest: &Nest<'_>, schedule: &mut Schedule) {
     (schedule.cols, schedule.rows) = if apart && rows == nest.across { (rows, cols) } else { (cols, rows) };
 }
 
-/// While a block is assembled, what later blocks read is fetched. Tiles of a block format are fetched by their kernels.
+/// While elements are converted where they lie, what is read later is fetched. Of blocks that are assembled a task finds which one comes
+/// later. Tiles of a block format are fetched by their kernels.
 fn prefetch(nest: &Nest<'_>, schedule: &mut Schedule) {
     let fetched = nest.tuning.fetched as i64;
     if nest.tile_rows.is_some() || fetched == 0 {
@@ -299,6 +302,7 @@ fn prefetch(nest: &Nest<'_>, schedule: &mut Schedule) {
 pub(super) fn cached(loops: &[Loop], conversion: Conversion<'_>, mut schedule: Schedule) -> Schedule {
     let Conversion { src, op, tuning, .. } = conversion;
     let tile = |i: &usize| stays_in_unit(&loops[*i]) && loops[*i].step[1] > 0 && loops[*i].step[2] == 0;
+    prefetch(&Nest::new(loops, conversion), &mut schedule);
     schedule.tiles = schedule.tiles.map(|row| longer_row(loops, row, src.codec, tuning, tile));
     let kernel = [schedule.rows, schedule.cols, schedule.tiles];
     (schedule.assembled, schedule.overlap) = (false, 0);

@@ -53,11 +53,13 @@ pub(super) fn applies(loops: &[Loop], conversion: Conversion<'_>) -> bool {
         return across && narrows && (!is_short || !is_at_once(op)) || short;
     }
     let apart = (1..=2 * near).contains(&run.step[1].abs());
+    // One element fills a row, of each page another one too.
+    let repeats = run.src() == [0; 3] && op != Op::Copy(near as usize);
     // Long rows of elements that are not converted are made by other kernels, which read and write at the same time.
     let long = !is_short && op == Op::Copy(near as usize);
     // Rows begin with lines, or are those of faces, which follow one another.
     let whole = || loops.iter().all(|l| l.step[3] != 0 || l.step[4] == far || l.step[4] % (far * 16) == 0);
-    (every_second || (across || apart) && !long) && conversion.stores_lines && whole()
+    (every_second || repeats || (across || apart) && !long) && conversion.stores_lines && whole()
 }
 
 /// How many elements follow one another in the source along one dimension, rows of faces and tiles joined.
@@ -220,6 +222,10 @@ mod tests {
         let column = "memref<512x512xf32, strided<[1, 0]>>";
         let streamed = blocks(DType::F32, column, "memref<512x512xbf16>", Store::Streamed);
         assert_eq!(streamed, stores_lines().then(|| vec![512, 512]));
+        // A page at a time.
+        let pages = "ttnn(dtype=bfloat16, layout=ROW_MAJOR, memory=INTERLEAVED, banks=12, alignment=64)";
+        let paged = blocks(DType::F32, column, pages, Store::Streamed);
+        assert_eq!(paged, stores_lines().then(|| vec![1, 512]));
     }
 
     #[test]
