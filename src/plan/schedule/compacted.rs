@@ -39,27 +39,61 @@ pub(super) fn applies(loops: &[Loop], conversion: Conversion<'_>) -> bool {
         return false;
     }
     let (near, far) = (op.source_size() as i64, dst.block_bytes as i64);
-    let is_short = run.n < LONG;
+    let lies = |step: i64| outer.iter().any(|l| stays_in_unit(l) && l.step[1] == step) && row(loops) >= LONG;
+    let rows = Rows {
+        run,
+        near,
+        far,
+        is_short: run.n < LONG,
+        copies: op == Op::Copy(near as usize),
+        across: lies(near),
+        every_second: lies(2 * near),
+    };
     if run.step[1] == near {
         // Elements of 8 bytes are lines by themselves.
-        return is_short && far < 8 && !is_at_once(op);
+        rows.is_short && far < 8 && !is_at_once(op)
+    } else if streams {
+        // Rows begin with lines, or are those of faces, which follow one another.
+        let whole = |l: &Loop| l.step[3] != 0 || l.step[4] == far || l.step[4] % (far * 16) == 0;
+        conversion.stores_lines && rows.gain_in_memory() && loops.iter().all(whole)
+    } else {
+        rows.gain_in_caches(op)
     }
-    // In the caches only what does not grow gains by it.
-    let narrows = far <= near && op != Op::Copy(near as usize);
-    let lies = |step: i64| outer.iter().any(|l| stays_in_unit(l) && l.step[1] == step) && row(loops) >= LONG;
-    let (across, every_second) = (lies(near), lies(2 * near));
-    if !streams {
-        let short = run.step[1] == 2 * near && is_short && far <= near;
-        return across && narrows && (!is_short || !is_at_once(op)) || short;
+}
+
+/// Rows of the destination, and how the source lies along them.
+struct Rows<'a> {
+    /// The loop along a row.
+    run: &'a Loop,
+    /// Bytes of an element of the source, and of the destination.
+    near: i64,
+    far: i64,
+    is_short: bool,
+    /// Whether nothing is converted.
+    copies: bool,
+    /// Whether long rows of the source, or of every second of their elements, run across these.
+    across: bool,
+    every_second: bool,
+}
+
+impl Rows<'_> {
+    /// Whether they are made faster so, with stores that bypass the caches.
+    fn gain_in_memory(&self) -> bool {
+        let Rows { run, near, is_short, copies, across, every_second, .. } = *self;
+        let apart = (1..=2 * near).contains(&run.step[1].abs());
+        // One element fills a row; of each page another one.
+        let repeats = run.src() == [0; 3] && !copies;
+        // Other long rows whose elements are not converted are made by other kernels, which read and write at the same time.
+        every_second || repeats || (across || apart) && (is_short || !copies)
     }
-    let apart = (1..=2 * near).contains(&run.step[1].abs());
-    // One element fills a row, of each page another one too.
-    let repeats = run.src() == [0; 3] && op != Op::Copy(near as usize);
-    // Long rows of elements that are not converted are made by other kernels, which read and write at the same time.
-    let long = !is_short && op == Op::Copy(near as usize);
-    // Rows begin with lines, or are those of faces, which follow one another.
-    let whole = || loops.iter().all(|l| l.step[3] != 0 || l.step[4] == far || l.step[4] % (far * 16) == 0);
-    (every_second || repeats || (across || apart) && !long) && conversion.stores_lines && whole()
+
+    /// Whether they are in the caches, where only what does not grow gains by it.
+    fn gain_in_caches(&self, op: Op) -> bool {
+        let Rows { run, near, far, is_short, copies, across, .. } = *self;
+        let transposed = across && !(copies || is_short && is_at_once(op));
+        let every_second = run.step[1] == 2 * near && is_short;
+        far <= near && (transposed || every_second)
+    }
 }
 
 /// How many elements follow one another in the source along one dimension, rows of faces and tiles joined.
