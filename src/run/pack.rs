@@ -127,7 +127,7 @@ impl Task<'_, '_> {
     }
 
     /// Packs tiles that no kernel reads as they lie: as many as there is room for are brought together in L1, whole tiles of
-    /// 16-bit numbers as they are (half of the bytes, and no numbers to widen), all others as f32.
+    /// 16-bit numbers as they are (half of the bytes, and no numbers to widen), those of E4M3 as bfloat16, all others as f32.
     fn pack_gathered<const N: usize>(
         &mut self,
         nest: &ScheduledNest,
@@ -142,8 +142,13 @@ impl Task<'_, '_> {
         let elements = shape.elements();
         let covered: u64 = parts.iter().map(Gather::elements).sum();
         let whole = covered >= elements as u64;
-        let as_it_is = whole && shape.rows() > 1 && packs_as_it_is(number, &codec);
-        let between = if as_it_is { number } else { Number::F32 };
+        let between = match number {
+            _ if !whole || shape.rows() == 1 => Number::F32,
+            // All of its numbers are some of bfloat16, and its NaN the one that binary32 has of it.
+            Number::E4M3 if packs_as_it_is(Number::Bf16, &codec) => Number::Bf16,
+            _ if packs_as_it_is(number, &codec) => number,
+            _ => Number::F32,
+        };
         let near = between.size() as isize;
         let together = (Scratch::ROOM * 4 / (elements * between.size())).max(1);
         let (tiles, dst_tile) = row.map_or((1, plan.dst.block_bytes), |i| {
@@ -395,6 +400,30 @@ fn reads_rows(number: Number, args: &PackArgs) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::family::{Descriptor, Placement, Tensor};
+    use crate::run::{Inline, reference};
+    use crate::{DType, Options, Plan};
+
+    /// Every code in every place of a group of sixteen, among others of all kinds.
+    #[test]
+    fn e4m3_is_packed_by_way_of_bfloat16_as_by_the_rule() {
+        let tensor = Tensor { shape: vec![128, 128], dtype: DType::F32 };
+        let layout = |text: &str| {
+            let descriptor: Descriptor = text.parse().unwrap();
+            descriptor.layout(&tensor, &Placement::default()).unwrap()
+        };
+        let source: Vec<u8> = (0..128 * 128_u32).map(|i| (i * 37 + i / 256 * 11 + i / 4096) as u8).collect();
+        for name in ["bfloat8_b", "bfloat4_b", "mxfp8_e4m3", "mxint8"] {
+            for from in ["memref<128x128xf8E4M3FN>", "memref<128x128xf8E4M3FN, strided<[1, 128]>>"] {
+                let (from, to) = (layout(from), layout(&format!("ttnn(dtype={name}, layout=TILE)")));
+                let options = Options::default();
+                let plan = Plan::compile(&from, &to, &options).unwrap();
+                let mut packed = vec![0; plan.destination_bytes()];
+                plan.execute_on(&Inline, &source, &mut packed).unwrap();
+                assert!(packed == reference(&from, &to, &options, &source).unwrap(), "{name}: {plan}");
+            }
+        }
+    }
 
     fn one(n: u64, byte: i64, slot: i64) -> Loop {
         Loop { n, step: [0, byte, 0, 0, 0, slot] }

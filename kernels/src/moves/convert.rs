@@ -12,7 +12,7 @@ use crate::memory::{
 use crate::vectors::binary32::{self, Source};
 use crate::vectors::lanes::{Bf16, F16, F32, Sen169};
 use crate::vectors::steps::{
-    self, Bf16ToSen169, By, F16ToBf16, F16ToSen169, Sen169ToBf16, Sen169ToF16, Step,
+    self, Bf16ToSen169, By, E4M3To, F16ToBf16, F16ToSen169, Sen169ToBf16, Sen169ToF16, Step,
 };
 
 /// A conversion whose window [`Conversion::new`] has found to lie inside both slices in every iteration of the outer loops.
@@ -381,6 +381,9 @@ fn run(from: Number, to: Number, src: &[u8], dst: &mut [MaybeUninit<u8>]) {
         (Number::F32, Number::Bf16) => steps::convert::<By<F32, Bf16>, 4, 2>(src, dst),
         (Number::F32, Number::F16) => steps::convert::<By<F32, F16>, 4, 2>(src, dst),
         (Number::F32, Number::Sen169) => steps::convert::<By<F32, Sen169>, 4, 2>(src, dst),
+        (Number::E4M3, Number::Bf16) => steps::convert::<E4M3To<Bf16>, 1, 2>(src, dst),
+        (Number::E4M3, Number::F16) => steps::convert::<E4M3To<F16>, 1, 2>(src, dst),
+        (Number::E4M3, Number::Sen169) => steps::convert::<E4M3To<Sen169>, 1, 2>(src, dst),
         (Number::Bf16, Number::F32) => steps::convert::<By<Bf16, F32>, 2, 4>(src, dst),
         (Number::F16, Number::F32) => steps::convert::<By<F16, F32>, 2, 4>(src, dst),
         (Number::F16, Number::Bf16) => steps::convert::<F16ToBf16, 2, 2>(src, dst),

@@ -151,6 +151,50 @@ impl Step<2, 2> for Sen169ToBf16 {
     }
 }
 
+/// A format that has all numbers of E4M3: its bits behind the exponent, its bias, and its NaN.
+pub(crate) trait HasE4M3 {
+    const FRACTION: u32;
+    const BIAS: u16;
+    const NAN: u16;
+}
+
+impl HasE4M3 for Bf16 {
+    const FRACTION: u32 = 7;
+    const BIAS: u16 = 127;
+    const NAN: u16 = 0x7FC0;
+}
+
+impl HasE4M3 for F16 {
+    const FRACTION: u32 = 10;
+    const BIAS: u16 = 15;
+    const NAN: u16 = 0x7E00;
+}
+
+impl HasE4M3 for Sen169 {
+    const FRACTION: u32 = 9;
+    const BIAS: u16 = 31;
+    const NAN: u16 = SEN169_NAN;
+}
+
+pub(crate) struct E4M3To<B>(PhantomData<B>);
+
+impl<B: HasE4M3> Step<1, 2> for E4M3To<B> {
+    #[inline(always)]
+    fn step([code]: [u8; 1]) -> [u8; 2] {
+        let (sign, magnitude) = (u16::from(code & 0x80) << 8, u16::from(code & 0x7F));
+        let normal = (magnitude << (B::FRACTION - 3)) + ((B::BIAS - 7) << B::FRACTION);
+        // Subnormals are multiples of 2^-9. Their first bit is the hidden one, and adds 1 to the exponent.
+        let (one, two, four) =
+            ((B::BIAS - 10) << B::FRACTION, (B::BIAS - 9) << B::FRACTION, (B::BIAS - 8) << B::FRACTION);
+        let out = if magnitude < 8 { (magnitude << (B::FRACTION - 2)) + four } else { normal };
+        let out = if magnitude < 4 { (magnitude << (B::FRACTION - 1)) + two } else { out };
+        let out = if magnitude < 2 { (magnitude << B::FRACTION) + one } else { out };
+        let out = if magnitude == 0 { 0 } else { out } | sign;
+        let out = if magnitude == 0x7F { B::NAN } else { out };
+        out.to_le_bytes()
+    }
+}
+
 /// Codes that are converted together where there is a shorter way.
 const TOGETHER: usize = 64;
 
@@ -178,6 +222,7 @@ pub(crate) fn convert<S: Step<M, N>, const M: usize, const N: usize>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::lanes::E4M3;
     use super::*;
 
     /// Every code (under Miri every 61st block of 64), alone and among others, as by way of binary32.
@@ -191,6 +236,20 @@ mod tests {
                 let (short, holds) = S::short_cut(*code);
                 assert!(!holds || short == expected, "{code:?}: {short:?} for {expected:?}");
             }
+        }
+    }
+
+    #[test]
+    fn steps_from_e4m3_are_as_by_way_of_binary32() {
+        for code in 0..=u8::MAX {
+            let steps =
+                [E4M3To::<Bf16>::step([code]), E4M3To::<F16>::step([code]), E4M3To::<Sen169>::step([code])];
+            let expected = [
+                By::<E4M3, Bf16>::step([code]),
+                By::<E4M3, F16>::step([code]),
+                By::<E4M3, Sen169>::step([code]),
+            ];
+            assert_eq!(steps, expected, "{code:#04x}");
         }
     }
 
