@@ -78,8 +78,8 @@ impl Kernels {
     ///
     /// # Panics
     /// As [`Kernels::copy_loops`].
-    // Always inlined: of a call the arguments that are passed in memory are loaded two at a time, which waits for all stores before, those
-    // to memory too. Blocks of backward f32 had 7.3 GB/s so, and 7.9 without it (Zen 4).
+    // Always inlined: the compiler loads two arguments of a call at once that were stored one by one, which a processor cannot forward to it
+    // while stores are pending. Blocks of 2 KiB of backward f32 have 7.3 GB/s with the call, up to 8.0 without it (Zen 4).
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     pub fn copy_fetching<'s>(

@@ -176,6 +176,7 @@ impl HasE4M3 for Sen169 {
     const NAN: u16 = SEN169_NAN;
 }
 
+/// From E4M3 to such a format, exactly.
 pub(crate) struct E4M3To<B>(PhantomData<B>);
 
 impl<B: HasE4M3> Step<1, 2> for E4M3To<B> {
@@ -183,7 +184,7 @@ impl<B: HasE4M3> Step<1, 2> for E4M3To<B> {
     fn step([code]: [u8; 1]) -> [u8; 2] {
         let (sign, magnitude) = (u16::from(code & 0x80) << 8, u16::from(code & 0x7F));
         let normal = (magnitude << (B::FRACTION - 3)) + ((B::BIAS - 7) << B::FRACTION);
-        // Subnormals are multiples of 2^-9. Their first bit is the hidden one, and adds 1 to the exponent.
+        // Subnormals are multiples of 2^-9: 1, 2 and 3, 4 to 7. Their first bit is the hidden one, and adds 1 to the exponent.
         let (one, two, four) =
             ((B::BIAS - 10) << B::FRACTION, (B::BIAS - 9) << B::FRACTION, (B::BIAS - 8) << B::FRACTION);
         let out = if magnitude < 8 { (magnitude << (B::FRACTION - 2)) + four } else { normal };
