@@ -2,6 +2,7 @@
 
 mod assembly;
 mod batch;
+mod blocks;
 #[cfg(feature = "huge-pages")]
 mod buffer;
 mod clip;

@@ -354,8 +354,8 @@ impl Kernels {
     /// converted to f32 (one rounding, for f64 only), then packed. Tile t goes to byte `dst_at + t * dst_tile` of `dst`.
     ///
     /// Fast are f32, bf16 and f16 with contiguous columns; what lies otherwise is better converted to f32 first. Non-temporal
-    /// stores, where the destination has them, are used for tiles of a line or more, but not for blocks of MX formats as the OCP
-    /// text has them.
+    /// stores, where the destination has them, are used for tiles of a line or more, and for blocks of MX formats as the OCP
+    /// text has them that follow one another.
     ///
     /// # Panics
     /// When a byte to read lies outside `src` or a packed tile outside `dst`, `rows` or `cols` exceed the tile, or packed tiles

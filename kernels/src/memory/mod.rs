@@ -29,8 +29,8 @@ pub(crate) use rows::{gather_rows, load_rows, scatter_rows, store_rows};
 pub(crate) use squares::{Pair, REGISTER, Transpose};
 pub use strided::Hints;
 pub(crate) use strided::StridedCopy;
+pub(crate) use window::{Elements, for_each_iteration};
 pub use window::{MAX_OUTER_LOOPS, OuterLoop, Window};
-pub(crate) use window::{assert_loop_count, for_each_iteration};
 
 /// Initialised bytes as bytes that may be uninitialised, to copy them where such are wanted.
 #[inline(always)]

@@ -4,14 +4,13 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::ahead::Ahead;
-use super::bounds::{assert_readable, assert_writable};
 use super::cache::{CACHE_LINE, prefetch_l1, prefetch_rows_l2, prefetch_runs_l2};
 use super::non_temporal::{STORE_BYTES, Stores};
 use super::panels::{self, Panels};
 use super::squares::{REGISTER, SIDE, Transpose, block, square, square_together, squares};
 use super::strips::{self, Rows, Source, Strips, Together};
 use super::whole_lines::{self, Lines};
-use super::window::{OuterLoop, Window, assert_loop_count, for_each_iteration};
+use super::window::{Elements, OuterLoop, Window, for_each_iteration};
 
 /// One iteration of a [`StridedCopy`]: a [`Window`] together with the slices it lies in.
 ///
@@ -464,6 +463,7 @@ impl<'a> StridedCopy<'a> {
     /// # Panics
     /// When there are too many loops, a byte lies outside of its slice in some iteration, or the destination has no room
     /// for that many elements.
+    #[inline(always)]
     pub(crate) fn new(
         elem: usize,
         src: &'a [u8],
@@ -473,12 +473,13 @@ impl<'a> StridedCopy<'a> {
         window: &Window,
         outer: &'a [OuterLoop],
     ) -> Option<StridedCopy<'a>> {
-        assert_loop_count(outer);
-        if elem == 0 || window.is_empty(outer) {
+        let sides = [
+            Elements { len: src.len(), at: src_at, size: elem },
+            Elements { len: dst.len(), at: dst_at, size: elem },
+        ];
+        if elem == 0 || !window.has_elements(outer, &sides) {
             return None;
         }
-        assert_readable(src.len(), src_at, elem, window.src_loops(outer));
-        assert_writable(dst.len(), dst_at, elem, window.dst_loops(outer));
         let first = WindowCopy { elem, src, src_at, dst, dst_at, window: *window };
         Some(StridedCopy { first, outer, hints: Hints::default(), ahead: None, has_pairs: false })
     }

@@ -4,12 +4,11 @@ use std::mem::MaybeUninit;
 
 use super::convert::makes_lines;
 use super::strided::{self, Blocks, Scratch, Side};
-use crate::formats::{Cast, Integer};
-use crate::memory::{
-    Destination, OuterLoop, Output, Window, assert_loop_count, assert_readable, assert_writable,
-    for_each_iteration,
-};
+use crate::formats::{Cast, Integer, Number};
+use crate::memory::{Destination, Elements, OuterLoop, Output, Window, for_each_iteration};
 use crate::vectors::binary32::{self, Source};
+use crate::vectors::lanes::{Bf16, F16, Sen169};
+use crate::vectors::steps::{self, Short, U8To};
 
 /// A cast whose window [`Casting::new`] has found to lie inside both slices.
 pub(crate) struct Casting<'a> {
@@ -32,6 +31,7 @@ impl<'a> Casting<'a> {
     /// When there are too many loops, an element lies outside of its slice in some iteration, or the destination has no room
     /// for that many elements.
     #[allow(clippy::too_many_arguments)]
+    #[inline(always)]
     pub(crate) fn new(
         cast: Cast,
         src: &'a [u8],
@@ -43,12 +43,13 @@ impl<'a> Casting<'a> {
         prefetch_distance: isize,
         fits: &'a mut bool,
     ) -> Option<Casting<'a>> {
-        assert_loop_count(outer);
-        if window.is_empty(outer) {
+        let sides = [
+            Elements { len: src.len(), at: src_at, size: cast.source_size() },
+            Elements { len: dst.len(), at: dst_at, size: cast.size() },
+        ];
+        if !window.has_elements(outer, &sides) {
             return None;
         }
-        assert_readable(src.len(), src_at, cast.source_size(), window.src_loops(outer));
-        assert_writable(dst.len(), dst_at, cast.size(), window.dst_loops(outer));
         let dst = dst.output(makes_lines(cast.source_size(), cast.size(), window, outer));
         Some(Casting { cast, src, src_at, dst, dst_at, window: *window, outer, prefetch_distance, fits })
     }
@@ -103,11 +104,21 @@ pub(crate) fn body(on: Casting<'_>) {
 #[inline(always)]
 fn run(cast: Cast, src: &[u8], dst: &mut [MaybeUninit<u8>]) -> bool {
     let (source, number) = match cast {
+        Cast::Value(Integer::U8, Number::Bf16) => return bytes::<Bf16>(src, dst),
+        Cast::Value(Integer::U8, Number::F16) => return bytes::<F16>(src, dst),
+        Cast::Value(Integer::U8, Number::Sen169) => return bytes::<Sen169>(src, dst),
         Cast::Integer(from, to) => return whole_numbers(from, to, src, dst),
         Cast::Value(from, to) => (Source::Integer(from), to),
         Cast::Truth(to) => (Source::Truth, to),
     };
     binary32::convert(source, number, src, dst);
+    true
+}
+
+/// [`run`] of integers of 8 bits that become floats of 16.
+#[inline(always)]
+fn bytes<B: Short>(src: &[u8], dst: &mut [MaybeUninit<u8>]) -> bool {
+    steps::convert::<U8To<B>, 1, 2>(src, dst);
     true
 }
 

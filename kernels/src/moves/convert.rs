@@ -6,8 +6,8 @@ use super::strided::{self, Blocks, FACE, STICK, Scratch, Side};
 use super::transpose::{self, SQUARE};
 use crate::formats::Number;
 use crate::memory::{
-    Ahead, CACHE_LINE, Destination, Hints, OuterLoop, Output, Window, as_uninit, assert_loop_count,
-    assert_readable, assert_writable, for_each_iteration, load_rows, prefetch_rows_l2, store_rows,
+    Ahead, CACHE_LINE, Destination, Elements, Hints, OuterLoop, Output, Window, as_uninit,
+    for_each_iteration, load_rows, prefetch_rows_l2, store_rows,
 };
 use crate::vectors::binary32::{self, Source};
 use crate::vectors::lanes::{Bf16, F16, F32, Sen169};
@@ -37,6 +37,7 @@ impl<'a> Conversion<'a> {
     /// When there are too many loops, an element lies outside of its slice in some iteration, or the destination has no room
     /// for that many elements.
     #[allow(clippy::too_many_arguments)]
+    #[inline(always)]
     pub(crate) fn new(
         from: Number,
         to: Number,
@@ -48,12 +49,13 @@ impl<'a> Conversion<'a> {
         outer: &'a [OuterLoop],
         hints: Hints,
     ) -> Option<Conversion<'a>> {
-        assert_loop_count(outer);
-        if window.is_empty(outer) {
+        let sides = [
+            Elements { len: src.len(), at: src_at, size: from.size() },
+            Elements { len: dst.len(), at: dst_at, size: to.size() },
+        ];
+        if !window.has_elements(outer, &sides) {
             return None;
         }
-        assert_readable(src.len(), src_at, from.size(), window.src_loops(outer));
-        assert_writable(dst.len(), dst_at, to.size(), window.dst_loops(outer));
         let dst = dst.output(makes_lines(from.size(), to.size(), window, outer));
         let ahead = hints.ahead(src, src_at);
         let prefetch_distance = if ahead.is_some() { 0 } else { hints.prefetch_distance };

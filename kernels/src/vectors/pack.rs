@@ -107,6 +107,7 @@ impl<'a> Packing<'a> {
     ///
     /// # Panics
     /// As [`Kernels::pack`](crate::Kernels::pack).
+    #[inline(always)]
     pub(crate) fn new(
         codec: &'a BlockCodec,
         from: Number,
@@ -129,8 +130,9 @@ impl<'a> Packing<'a> {
         assert!(a.tiles == 1 || a.dst_tile >= bytes, "{a:?} packs tiles of {bytes} bytes over each other");
         let step = isize::try_from(a.dst_tile).unwrap_or(isize::MAX);
         assert_writable(dst.len(), dst_at, bytes, [(a.tiles, step)].into_iter());
-        // Blocks are put one by one, behind their scales.
-        let dst = dst.output(bytes >= CACHE_LINE && !codec.options().compact);
+        // Blocks go by lines where they follow one another.
+        let run = if a.dst_tile == bytes { bytes.saturating_mul(a.tiles) } else { bytes };
+        let dst = dst.output(if codec.options().compact { run } else { bytes } >= CACHE_LINE);
         Some(Packing { codec, from, src, args: a, dst, dst_at, truncates })
     }
 
@@ -393,12 +395,24 @@ fn put_each<const N: usize, const M: usize>(
     codes: &[u8],
     join: impl Fn(&[u8; N]) -> [u8; M],
 ) {
-    let mut to = on.dst_at + first * on.args.dst_tile;
-    for (scale, codes) in scales.iter().zip(codes.as_chunks::<N>().0) {
-        let (to_scale, to_codes) = on.dst.bytes[to..][..1 + M].split_at_mut(1);
-        to_scale[0].write(*scale);
+    let step = on.args.dst_tile;
+    let at = on.dst_at + first * step;
+    let blocks = scales.iter().zip(codes.as_chunks::<N>().0);
+    let put = |to: &mut [MaybeUninit<u8>], scale: u8, codes: &[u8; N]| {
+        let (to_scale, to_codes) = to.split_at_mut(1);
+        to_scale[0].write(scale);
         to_codes.copy_from_slice(as_uninit(&join(codes)));
-        to = to.wrapping_add(on.args.dst_tile);
+    };
+    if on.dst.is_streamed() {
+        let mut run = PackedTile([MaybeUninit::uninit(); _]);
+        let run = &mut run.0[..scales.len() * (1 + M)];
+        for (to, (scale, codes)) in run.chunks_exact_mut(1 + M).zip(blocks) {
+            put(to, *scale, codes);
+        }
+        return on.dst.put(run, at);
+    }
+    for (i, (scale, codes)) in blocks.enumerate() {
+        put(&mut on.dst.bytes[at + i * step..][..1 + M], *scale, codes);
     }
 }
 

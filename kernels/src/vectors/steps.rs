@@ -151,35 +151,35 @@ impl Step<2, 2> for Sen169ToBf16 {
     }
 }
 
-/// A format that has all numbers of E4M3: its bits behind the exponent, its bias, and its NaN.
-pub(crate) trait HasE4M3 {
+/// A format of 16 bits: its bits behind the exponent, its bias, and its NaN. It has all numbers of E4M3, and all whole ones of 8 bits.
+pub(crate) trait Short {
     const FRACTION: u32;
     const BIAS: u16;
     const NAN: u16;
 }
 
-impl HasE4M3 for Bf16 {
+impl Short for Bf16 {
     const FRACTION: u32 = 7;
     const BIAS: u16 = 127;
     const NAN: u16 = 0x7FC0;
 }
 
-impl HasE4M3 for F16 {
+impl Short for F16 {
     const FRACTION: u32 = 10;
     const BIAS: u16 = 15;
     const NAN: u16 = 0x7E00;
 }
 
-impl HasE4M3 for Sen169 {
+impl Short for Sen169 {
     const FRACTION: u32 = 9;
     const BIAS: u16 = 31;
     const NAN: u16 = SEN169_NAN;
 }
 
-/// From E4M3 to such a format, exactly.
+/// From E4M3 to a format of 16 bits, exactly.
 pub(crate) struct E4M3To<B>(PhantomData<B>);
 
-impl<B: HasE4M3> Step<1, 2> for E4M3To<B> {
+impl<B: Short> Step<1, 2> for E4M3To<B> {
     #[inline(always)]
     fn step([code]: [u8; 1]) -> [u8; 2] {
         let (sign, magnitude) = (u16::from(code & 0x80) << 8, u16::from(code & 0x7F));
@@ -193,6 +193,18 @@ impl<B: HasE4M3> Step<1, 2> for E4M3To<B> {
         let out = if magnitude == 0 { 0 } else { out } | sign;
         let out = if magnitude == 0x7F { B::NAN } else { out };
         out.to_le_bytes()
+    }
+}
+
+/// From a whole number of 8 bits to a format of 16, exactly: it has no more places than these, and is 0 or normal.
+pub(crate) struct U8To<B>(PhantomData<B>);
+
+impl<B: Short> Step<1, 2> for U8To<B> {
+    #[inline(always)]
+    fn step([number]: [u8; 1]) -> [u8; 2] {
+        let bits = f32::from(number).to_bits() >> (23 - B::FRACTION);
+        let normal = bits.wrapping_sub(u32::from(127 - B::BIAS) << B::FRACTION);
+        (if number == 0 { 0 } else { normal as u16 }).to_le_bytes()
     }
 }
 
@@ -251,6 +263,16 @@ mod tests {
                 By::<E4M3, Sen169>::step([code]),
             ];
             assert_eq!(steps, expected, "{code:#04x}");
+        }
+    }
+
+    #[test]
+    fn steps_from_bytes_are_as_by_way_of_binary32() {
+        for number in 0..=u8::MAX {
+            let bits = f32::from(number).to_bits();
+            let steps =
+                [U8To::<Bf16>::step([number]), U8To::<F16>::step([number]), U8To::<Sen169>::step([number])];
+            assert_eq!(steps, [Bf16::narrow(bits), F16::narrow(bits), Sen169::narrow(bits)], "{number}");
         }
     }
 

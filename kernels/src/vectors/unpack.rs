@@ -82,6 +82,7 @@ impl<'a> Unpacking<'a> {
     ///
     /// # Panics
     /// As [`Kernels::unpack`](crate::Kernels::unpack).
+    #[inline(always)]
     pub(crate) fn new(
         codec: &'a BlockCodec,
         to: Number,

@@ -85,6 +85,31 @@ pub(crate) fn sweep(tested: &'static Kernels, rule: &'static Kernels) {
             same(tested, rule, &codec, from, &src, &columns);
         }
     }
+    // Blocks that follow one another, which go by lines.
+    let compact = BlockOptions { compact: true, ..BlockOptions::default() };
+    let shape = TileShape::new(1, 32).unwrap();
+    let compact =
+        BlockFormat::ALL.into_iter().filter_map(|format| BlockCodec::new(format, shape, compact).ok());
+    for (turn, codec) in compact.enumerate() {
+        for from in one_of(3, turn, [Number::F32, Number::Bf16, Number::E4M3]) {
+            let (blocks, size) = (if cfg!(miri) { 3 } else { 100 }, from.size());
+            let src = random.numbers(from, blocks * 32);
+            let args = PackArgs {
+                tiles: blocks,
+                src_at: 0,
+                src_tile: 32 * size as isize,
+                src_row: 0,
+                src_col: size as isize,
+                faces: None,
+                rows: 1,
+                cols: 32,
+                pad: 0.0,
+                prefetch_tiles: 0,
+                dst_tile: codec.tile_bytes(),
+            };
+            same(tested, rule, &codec, from, &src, &args);
+        }
+    }
 }
 
 fn same(
