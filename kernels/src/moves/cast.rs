@@ -8,7 +8,7 @@ use crate::formats::{Cast, Integer, Number};
 use crate::memory::{Destination, Elements, OuterLoop, Output, Window, for_each_iteration};
 use crate::vectors::binary32::{self, Source};
 use crate::vectors::lanes::{Bf16, F16, Sen169};
-use crate::vectors::steps::{self, Short, U8To};
+use crate::vectors::steps::{self, Bits16, U8To};
 
 /// A cast whose window [`Casting::new`] has found to lie inside both slices.
 pub(crate) struct Casting<'a> {
@@ -117,7 +117,7 @@ fn run(cast: Cast, src: &[u8], dst: &mut [MaybeUninit<u8>]) -> bool {
 
 /// [`run`] of integers of 8 bits that become floats of 16.
 #[inline(always)]
-fn bytes<B: Short>(src: &[u8], dst: &mut [MaybeUninit<u8>]) -> bool {
+fn bytes<B: Bits16>(src: &[u8], dst: &mut [MaybeUninit<u8>]) -> bool {
     steps::convert::<U8To<B>, 1, 2>(src, dst);
     true
 }

@@ -152,25 +152,25 @@ impl Step<2, 2> for Sen169ToBf16 {
 }
 
 /// A format of 16 bits: its bits behind the exponent, its bias, and its NaN. It has all numbers of E4M3, and all whole ones of 8 bits.
-pub(crate) trait Short {
+pub(crate) trait Bits16 {
     const FRACTION: u32;
     const BIAS: u16;
     const NAN: u16;
 }
 
-impl Short for Bf16 {
+impl Bits16 for Bf16 {
     const FRACTION: u32 = 7;
     const BIAS: u16 = 127;
     const NAN: u16 = 0x7FC0;
 }
 
-impl Short for F16 {
+impl Bits16 for F16 {
     const FRACTION: u32 = 10;
     const BIAS: u16 = 15;
     const NAN: u16 = 0x7E00;
 }
 
-impl Short for Sen169 {
+impl Bits16 for Sen169 {
     const FRACTION: u32 = 9;
     const BIAS: u16 = 31;
     const NAN: u16 = SEN169_NAN;
@@ -179,7 +179,7 @@ impl Short for Sen169 {
 /// From E4M3 to a format of 16 bits, exactly.
 pub(crate) struct E4M3To<B>(PhantomData<B>);
 
-impl<B: Short> Step<1, 2> for E4M3To<B> {
+impl<B: Bits16> Step<1, 2> for E4M3To<B> {
     #[inline(always)]
     fn step([code]: [u8; 1]) -> [u8; 2] {
         let (sign, magnitude) = (u16::from(code & 0x80) << 8, u16::from(code & 0x7F));
@@ -199,7 +199,7 @@ impl<B: Short> Step<1, 2> for E4M3To<B> {
 /// From a whole number of 8 bits to a format of 16, exactly: it has no more places than these, and is 0 or normal.
 pub(crate) struct U8To<B>(PhantomData<B>);
 
-impl<B: Short> Step<1, 2> for U8To<B> {
+impl<B: Bits16> Step<1, 2> for U8To<B> {
     #[inline(always)]
     fn step([number]: [u8; 1]) -> [u8; 2] {
         let bits = f32::from(number).to_bits() >> (23 - B::FRACTION);
