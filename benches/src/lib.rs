@@ -3,6 +3,7 @@
 
 pub mod pairs;
 mod roof;
+mod turns;
 
 use std::ops::{Deref, DerefMut};
 
@@ -15,6 +16,7 @@ use tilewright::tuning::{Tuning, in_force};
 use tilewright::{DType, Error, Layout, Options, Plan, Result};
 
 pub use roof::{Roof, Shortest};
+pub use turns::Turns;
 
 /// One conversion of a tensor of two or three dimensions.
 #[derive(Debug)]

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use kernels::Isa;
 use tilewright::family::{Descriptor, Placement, Tensor};
 use tilewright::run::{AlignedBuffer, Inline};
+use tilewright::tuning::Tuning;
 use tilewright::{DType, Error, Format, Layout, Options, Plan, Result};
 
-use crate::{Roof, numbers};
+use crate::{Roof, Shortest, Turns, numbers};
 
 /// Layouts of an N x N matrix of f32, on either side of a pair: a short name and a text in which `N` is the side, `S` a
 /// 64th of it (Spyre's sticks) and `P` a pitch longer than a row.
@@ -67,6 +68,8 @@ pub struct Measured {
     pub ours: Duration,
     /// The shortest time of the fastest plain movement of as many bytes: [`Roof`].
     pub roof: Duration,
+    /// How many times as fast it is by each other table of numbers: the median of the turns.
+    pub speeds: Vec<f64>,
 }
 
 impl Measured {
@@ -82,11 +85,18 @@ impl Measured {
 }
 
 /// Measures all pairs of N x N matrices whose names, written `from -> to`, contain `filter`, and calls `each` with each.
-/// Pairs that no conversion joins (integers to block floats) are left out. N is a multiple of 256.
+/// Pairs that no conversion joins (integers to block floats) are left out. N is a multiple of 256. Plans are compiled by the first
+/// of the tables, of which there is one at least; by the others they take their turns beside it.
 ///
 /// # Errors
 /// Where memory is too small; of `each`.
-pub fn measure(n: u64, isa: Isa, filter: &str, each: &mut dyn FnMut(Measured) -> Result<()>) -> Result<()> {
+pub fn measure(
+    n: u64,
+    isa: Isa,
+    tunings: &[Tuning],
+    filter: &str,
+    each: &mut dyn FnMut(Measured) -> Result<()>,
+) -> Result<()> {
     let dense = layout("memref<NxNxf32>", n)?;
     let (mut source, mut destination, mut plain) =
         (AlignedBuffer::new(0)?, AlignedBuffer::new(0)?, AlignedBuffer::new(0)?);
@@ -105,43 +115,48 @@ pub fn measure(n: u64, isa: Isa, filter: &str, each: &mut dyn FnMut(Measured) ->
                 continue;
             }
             let to = layout(to_text, n)?;
-            let Some(plan) = plan(&from, &to, isa)? else { continue };
+            let Some(plans) = plans(&from, &to, isa, tunings)? else { continue };
             destination.resize(to.total_bytes() as usize)?;
             destination.fill(1);
+            let (ours, roof, speeds) = by_turns(&plans, &source, &mut destination)?;
             let (read, written) = (source.len(), destination.len());
-            let roof = Roof::new(read, written)?.time(&source, &mut destination, 3)?;
-            let ours = shortest(&plan, &source, &mut destination)?;
             let elements = (n * n) as usize;
-            each(Measured { from: from_name, to: to_name, elements, read, written, ours, roof })?;
+            each(Measured { from: from_name, to: to_name, elements, read, written, ours, roof, speeds })?;
         }
     }
     Ok(())
 }
 
-/// The conversion, if the formats have one.
-fn plan(from: &Layout, to: &Layout, isa: Isa) -> Result<Option<Plan>> {
-    match Plan::compile(from, to, &Options::default().with_isa(Some(isa))) {
+/// The conversion by each table, if the formats have one.
+fn plans(from: &Layout, to: &Layout, isa: Isa, tunings: &[Tuning]) -> Result<Option<Vec<Plan>>> {
+    let options = Options::default().with_isa(Some(isa));
+    let plans = tunings.iter().map(|tuning| Plan::compile_with(from, to, &options, tuning)).collect();
+    match plans {
         Err(Error::Conversion { .. }) => Ok(None),
-        plan => plan.map(Some),
+        plans => plans.map(Some),
     }
 }
 
-/// The shortest of a few runs: three, or as many as take a tenth of a second.
-fn shortest(plan: &Plan, source: &[u8], destination: &mut [u8]) -> Result<Duration> {
-    let (mut best, begun) = (Duration::MAX, Instant::now());
-    for run in 0.. {
-        if run >= 3 && begun.elapsed() >= Duration::from_millis(100) || run == 100 {
-            break;
+/// The shortest times of the first plan and of its roof, and the speeds of the other plans, by three turns or as many as take a
+/// tenth of a second for each plan. The roof, which goes more ways than one, has its turn in the first three.
+fn by_turns(plans: &[Plan], source: &[u8], destination: &mut [u8]) -> Result<(Duration, Duration, Vec<f64>)> {
+    let roof = Roof::new(source.len(), destination.len())?;
+    let (mut turns, mut shortest, begun) = (Turns::new(plans.len()), Shortest::default(), Instant::now());
+    let most = Duration::from_millis(100) * plans.len() as u32;
+    let mut of_roof = Duration::ZERO;
+    while turns.taken() < 3 || begun.elapsed() < most + of_roof && turns.taken() < 100 {
+        if turns.taken() < 3 {
+            let begun = Instant::now();
+            roof.turn(&Inline, source, destination, 1, &mut shortest)?;
+            of_roof += begun.elapsed();
         }
-        let start = Instant::now();
-        plan.execute_on(&Inline, source, destination)?;
-        best = best.min(start.elapsed());
+        turns.take(1, |plan| plans[plan].execute_on(&Inline, source, destination))?;
         // What takes that long needs no second opinion.
-        if start.elapsed() > Duration::from_secs(1) {
+        if turns.shortest() > Duration::from_secs(1) {
             break;
         }
     }
-    Ok(best)
+    Ok((turns.shortest(), shortest.total(), turns.speeds()))
 }
 
 fn layout(pattern: &str, n: u64) -> Result<Layout> {
@@ -176,6 +191,7 @@ fn layout(pattern: &str, n: u64) -> Result<Layout> {
 mod tests {
     use tilewright::plan::Store;
     use tilewright::run::reference;
+    use tilewright::tuning::builtin;
 
     use super::*;
 
@@ -190,7 +206,8 @@ mod tests {
             for (to_name, to) in LAYOUTS {
                 let to = layout(to, n).unwrap();
                 let options = Options::default();
-                let Some(_) = plan(&from, &to, Isa::best()).unwrap() else { continue };
+                let tunings = [builtin::CONSERVATIVE];
+                let Some(_) = plans(&from, &to, Isa::best(), &tunings).unwrap() else { continue };
                 let expected = reference(&from, &to, &options, &source).unwrap();
                 for store in [Store::Cached, Store::Streamed] {
                     let plan = Plan::compile(&from, &to, &options.with_store(store)).unwrap();

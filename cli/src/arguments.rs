@@ -207,7 +207,7 @@ pub(crate) struct BenchArgs {
     pub(crate) offset: u64,
     /// By turns with the numbers of another profile, whose speed is printed beside: a built-in name, a file, or a text such as
     /// "direct_pair = 512; direct_runs = 4"; can be given several times
-    #[arg(long, value_name = "PROFILE", conflicts_with = "pairs")]
+    #[arg(long, value_name = "PROFILE")]
     pub(crate) against: Vec<String>,
     /// Print an object for programs
     #[arg(long)]

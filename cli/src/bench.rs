@@ -13,7 +13,7 @@ use super::arguments::{BenchArgs, beginning};
 use super::failure::{Failure, Result};
 use super::streams::print;
 use tilewright_benches::pairs::{self, Measured};
-use tilewright_benches::{Job, Memory, Roof, Shortest, cases};
+use tilewright_benches::{Job, Memory, Roof, Shortest, Turns, cases};
 
 /// Each figure is the best of as many repetitions as this allows, and of three at least.
 const BUDGET: Duration = Duration::from_millis(350);
@@ -62,9 +62,11 @@ fn run_pairs(arguments: &BenchArgs, isa: Isa) -> Result<()> {
     if n == 0 || !n.is_multiple_of(256) || n > 1 << 15 {
         return Err(Failure::usage("--size", n, "a multiple of 256, at most 32768"));
     }
+    let (base, others) = tables(arguments)?;
+    let tunings: Vec<Tuning> = std::iter::once(base).chain(others.iter().map(Profile::tuning)).collect();
     let mut rows: Vec<Measured> = Vec::new();
     let filter = arguments.filter.as_deref().unwrap_or("");
-    pairs::measure(n, isa, filter, &mut |measured| {
+    pairs::measure(n, isa, &tunings, filter, &mut |measured| {
         rows.push(measured);
         Ok(())
     })?;
@@ -79,22 +81,27 @@ fn run_pairs(arguments: &BenchArgs, isa: Isa) -> Result<()> {
             .map(|r| {
                 json!({"from": r.from, "to": r.to, "elements": r.elements, "read": r.read, "written": r.written,
                     "seconds": r.ours.as_secs_f64(), "roof_seconds": r.roof.as_secs_f64(),
-                    "g_elements_per_s": r.rate(), "ratio_to_roof": r.ratio_to_roof()})
+                    "g_elements_per_s": r.rate(), "ratio_to_roof": r.ratio_to_roof(), "speeds": r.speeds})
             })
             .collect();
         return print(&format!(
             "{:#}\n",
-            json!({"cpu": cpu(), "isa": isa.name(), "profile": profile()?, "size": n, "pairs": rows})
+            json!({"cpu": cpu(), "isa": isa.name(), "profile": profile()?, "against": origins(&others), "size": n,
+                "pairs": rows})
         ));
     }
     print(&format!("{}level: {}, one thread, {n} x {n} elements\n", head()?, isa.name()))?;
-    print(&format!("{:<34} {:>14} {:>8} {:>14}\n", "pair", "G elements/s", "ms", "ratio to roof"))?;
+    print_others(&others)?;
+    let speeds = headings(&others);
+    print(&format!("{:<34} {:>14} {:>8} {:>14}{speeds}\n", "pair", "G elements/s", "ms", "ratio to roof"))?;
     for r in &rows {
         let pair = format!("{} -> {}", r.from, r.to);
         let (ms, ratio) = (r.ours.as_secs_f64() * 1e3, r.ratio_to_roof());
-        print(&format!("{pair:<34} {:>14.3} {ms:>8.2} {ratio:>14.2}\n", r.rate()))?;
+        let speeds = columns(&r.speeds);
+        print(&format!("{pair:<34} {:>14.3} {ms:>8.2} {ratio:>14.2}{speeds}\n", r.rate()))?;
     }
-    Ok(())
+    let reach = |least: f64| rows.iter().filter(|r| r.ratio_to_roof() >= least).count();
+    print(&format!("{} pairs: {} reach 0.4 of the roof, {} reach 0.7\n", rows.len(), reach(0.4), reach(0.7)))
 }
 
 fn run_cases(arguments: &BenchArgs, isa: Isa) -> Result<()> {
@@ -107,9 +114,7 @@ fn run_cases(arguments: &BenchArgs, isa: Isa) -> Result<()> {
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let pool = Pool::new(cores)?;
-    let base = in_force()?.tuning();
-    let others =
-        arguments.against.iter().map(|given| profile_of(given, &base)).collect::<Result<Vec<_>>>()?;
+    let (base, others) = tables(arguments)?;
     let mut rows = Vec::new();
     if !arguments.json {
         let behind = match arguments.offset {
@@ -126,10 +131,8 @@ fn run_cases(arguments: &BenchArgs, isa: Isa) -> Result<()> {
                 "{size:<4} {threads} threads: {read:.1} GB/s read only, {written:.1} GB/s written only\n"
             ))?;
         }
-        for (i, profile) in others.iter().enumerate() {
-            print(&format!("speed {}: by {}, where the profile in force has 1\n", i + 1, profile.origin()))?;
-        }
-        let speeds: String = (1..=others.len()).map(|i| format!(" {:>8}", format!("speed {i}"))).collect();
+        print_others(&others)?;
+        let speeds = headings(&others);
         print(&format!(
             "{:<30} {:>5} {:>7} {:>9} {:>9} {:>6} {:>9} {:>6}{speeds}\n",
             "case", "size", "threads", "GB/s", "memcpy", "ratio", "roof", "ratio"
@@ -159,7 +162,7 @@ fn run_cases(arguments: &BenchArgs, isa: Isa) -> Result<()> {
                     let Times { ours, memcpy, roof, speeds } = &row.times;
                     let [ours, memcpy, roof] = [ours, memcpy, roof].map(|time| row.rate(*time));
                     let (ratio, to_roof) = (row.ratio(), row.ratio_to_roof());
-                    let speeds: String = speeds.iter().map(|speed| format!(" {speed:>8.2}")).collect();
+                    let speeds = columns(speeds);
                     print(&format!(
                         "{:<30} {:>5} {:>7} {ours:>9.1} {memcpy:>9.1} {ratio:>6.2} {roof:>9.1} {to_roof:>6.2}{speeds}\n",
                         row.name, row.size, row.threads
@@ -182,7 +185,7 @@ fn run_cases(arguments: &BenchArgs, isa: Isa) -> Result<()> {
         print(&format!(
             "{:#}\n",
             json!({"cpu": cpu(), "isa": isa.name(), "profile": profile()?,
-                "against": others.iter().map(|profile| profile.origin().to_string()).collect::<Vec<_>>(), "cores": cores, "offset": arguments.offset,
+                "against": origins(&others), "cores": cores, "offset": arguments.offset,
                 "page_bytes": 2 << 20,
                 "streams": streams.iter().map(Stream::json).collect::<Vec<_>>(), "rows": rows})
         ))?;
@@ -235,40 +238,51 @@ fn streams(pool: &Pool) -> Result<Vec<Stream>> {
 /// The best time of the first job, of memcpy and of the roof, in turns of `batch` runs each, so that all see the same machine. The
 /// other jobs are the same by other profiles, and take their turns too.
 fn measure(jobs: &[Job], memory: &mut Memory, executor: &dyn Executor, batch: u32) -> Result<Times> {
-    let (mut ours, mut memcpy, mut shortest) = (Duration::MAX, Duration::MAX, Shortest::default());
+    let (mut memcpy, mut shortest) = (Duration::MAX, Shortest::default());
     let Some(job) = jobs.first() else { unreachable!("a case by the profile in force") };
     let roof = Roof::new(job.plan.source_bytes(), job.plan.destination_bytes())?;
-    let mut speeds = vec![Vec::new(); jobs.len() - 1];
+    let mut turns = Turns::new(jobs.len());
     let begun = Instant::now();
-    let mut turns = 0;
-    while turns < 3 || begun.elapsed() < BUDGET * (1 + jobs.len() as u32) {
-        let mut times = vec![Duration::MAX; jobs.len()];
-        for i in 0..jobs.len() {
-            // Each of them is the first at times: what runs behind something else has its caches.
-            let i = (i + turns) % jobs.len();
-            let start = Instant::now();
-            for _ in 0..batch {
-                memory.convert(&jobs[i], executor)?;
-            }
-            times[i] = start.elapsed() / batch;
-        }
-        ours = ours.min(times[0]);
-        for (speeds, time) in speeds.iter_mut().zip(&times[1..]) {
-            speeds.push(times[0].as_secs_f64() / time.as_secs_f64().max(1e-9));
-        }
+    while turns.taken() < 3 || begun.elapsed() < BUDGET * (1 + jobs.len() as u32) {
+        turns.take(batch, |job| memory.convert(&jobs[job], executor))?;
         let start = Instant::now();
         for _ in 0..batch {
             memory.memcpy(executor);
         }
         memcpy = memcpy.min(start.elapsed() / batch);
         memory.roof(&roof, executor, batch, &mut shortest)?;
-        turns += 1;
     }
-    let median = |mut speeds: Vec<f64>| {
-        speeds.sort_by(f64::total_cmp);
-        speeds[speeds.len() / 2]
-    };
-    Ok(Times { ours, memcpy, roof: shortest.total(), speeds: speeds.into_iter().map(median).collect() })
+    Ok(Times { ours: turns.shortest(), memcpy, roof: shortest.total(), speeds: turns.speeds() })
+}
+
+/// The numbers in force, and the other profiles that take their turns.
+fn tables(arguments: &BenchArgs) -> Result<(Tuning, Vec<Profile>)> {
+    let base = in_force()?.tuning();
+    let others = arguments.against.iter().map(|given| profile_of(given, &base)).collect::<Result<_>>()?;
+    Ok((base, others))
+}
+
+/// Says which other profile each column of speeds is of.
+fn print_others(others: &[Profile]) -> Result<()> {
+    for (i, profile) in others.iter().enumerate() {
+        print(&format!("speed {}: by {}, where the profile in force has 1\n", i + 1, profile.origin()))?;
+    }
+    Ok(())
+}
+
+/// The headings of these columns.
+fn headings(others: &[Profile]) -> String {
+    (1..=others.len()).map(|i| format!(" {:>8}", format!("speed {i}"))).collect()
+}
+
+/// The columns.
+fn columns(speeds: &[f64]) -> String {
+    speeds.iter().map(|speed| format!(" {speed:>8.2}")).collect()
+}
+
+/// Where these profiles come from.
+fn origins(others: &[Profile]) -> Vec<String> {
+    others.iter().map(|profile| profile.origin().to_string()).collect()
 }
 
 /// The profile of a text such as `direct_pair = 512; direct_runs = 4`, or the one of this name or in this file. What it does not name is
