@@ -2,7 +2,7 @@
 
 use kernels::{BlockCodec, BlockOptions, Cast, Number};
 
-use super::ir::{LINE, Loop};
+use super::ir::{Gather, LINE, Loop, MAX_BLOCK};
 use super::request::{Options, Sen169};
 use crate::dtype::{DType, Format};
 use crate::error::{Error, Result};
@@ -133,6 +133,35 @@ pub(crate) struct Conversion<'a> {
 }
 
 impl Conversion<'_> {
+    /// Whether tiles with these parts are those of the source, in its codec, and may be copied.
+    pub(crate) fn copies_tiles(&self, parts: &[Gather]) -> bool {
+        match (self.dst.codec, parts) {
+            (Some(codec), [part]) => self.src.codec == Some(codec) && part.is_whole_tile(&codec),
+            _ => false,
+        }
+    }
+
+    /// How tiles with these parts lie in L1 before they are packed: whole tiles of 16-bit numbers as they are (half of the bytes, and no
+    /// numbers to widen), those that fit bfloat16 so, all others as f32. And how many of them there is room for.
+    pub(crate) fn brought_together(&self, parts: &[Gather]) -> (Number, usize) {
+        let (Some(codec), Op::Convert(number, _)) = (self.dst.codec, self.op) else {
+            return (Number::F32, 1);
+        };
+        // A search reads each number more than once.
+        let as_it_is = |number| matches!(number, Number::Bf16 | Number::F16) && !codec.options().search;
+        let (elements, covered) = (codec.tile().elements(), parts.iter().map(Gather::elements).sum::<u64>());
+        let fits = self.src.codec.is_some_and(|codec| codec.fits_bf16());
+        let number = match number {
+            _ if covered < elements as u64 => Number::F32,
+            // All of its numbers are some of bfloat16, and its NaN the one that binary32 has of it.
+            Number::E4M3 if as_it_is(Number::Bf16) => Number::Bf16,
+            _ if fits && as_it_is(Number::Bf16) => Number::Bf16,
+            _ if as_it_is(number) => number,
+            _ => Number::F32,
+        };
+        (number, (MAX_BLOCK / (elements * number.size())).max(1))
+    }
+
     /// The strips of a nest whose innermost loop makes rows of the destination, if elements are copied and there are any for them.
     pub(crate) fn strip(&self, loops: &[Loop]) -> Option<Strip> {
         let (Op::Copy(size), Some((_, around))) = (self.op, loops.split_last()) else { return None };

@@ -4,7 +4,7 @@
 //! Lowering makes `Nest`s, scheduling makes [`ScheduledNest`]s of them, and only the verifier makes
 //! [`Verified`](super::verify::Verified) nests, which are the only ones that a [`Plan`](super::Plan) holds.
 
-use kernels::{Hints, MAX_OUTER_LOOPS, OuterLoop, Window};
+use kernels::{BlockCodec, Hints, MAX_OUTER_LOOPS, Number, OuterLoop, PackArgs, Window};
 
 use crate::layout::axis::Addr;
 use crate::layout::piecewise::Step;
@@ -105,6 +105,15 @@ impl Gather {
     pub(crate) fn elements(&self) -> u64 {
         self.loops.iter().fold(1, |n, l| n.saturating_mul(l.n))
     }
+
+    /// Whether it is all of a tile of `codec` on either side, each element in the slot that it has in the tile where it lies.
+    pub(crate) fn is_whole_tile(&self, codec: &BlockCodec) -> bool {
+        let stays = |l: &Loop| l.step[..2] == [0; 2] && l.step[2] == l.step[5];
+        (self.slot, self.src[2]) == (0, 0)
+            && self.moves.iter().all(|step| step[2] == 0)
+            && self.loops.iter().all(stays)
+            && self.elements() == codec.tile().elements() as u64
+    }
 }
 
 /// How the iterations of a nest run: they are taken in blocks, and a kernel gets a block or a part of it in one call.
@@ -117,7 +126,7 @@ pub(crate) struct Schedule {
     pub(crate) assembled: bool,
     /// Whether what a block reads is brought together in L1 first: loops from unit to unit are then loops of a kernel as others are.
     /// What is assembled then is brought together as it is, else as elements of the destination. For elements of no block format that
-    /// all fit.
+    /// all fit. Of a tile that is packed, whether a block of such is brought together, whichever loops it has.
     pub(crate) compacted: bool,
     /// The loop that is the rows of a kernel's window, if any.
     pub(crate) rows: Option<usize>,
@@ -191,4 +200,31 @@ pub(crate) struct InPlace {
     pub(crate) src_col: isize,
     /// Bytes from a face to the one below it, and to the one beside it.
     pub(crate) faces: Option<[isize; 2]>,
+}
+
+impl InPlace {
+    /// What a kernel that packs is asked for one such tile that begins at byte 0.
+    pub(crate) fn args(self) -> PackArgs {
+        let InPlace { rows, cols, src_row, src_col, faces } = self;
+        PackArgs {
+            tiles: 1,
+            src_at: 0,
+            src_tile: 0,
+            src_row,
+            src_col,
+            faces,
+            rows,
+            cols,
+            pad: 0.0,
+            dst_tile: 0,
+            prefetch_tiles: 0,
+        }
+    }
+
+    /// Whether the kernel reads such tiles at full speed: numbers that it widens itself, in rows or in whole columns.
+    pub(crate) fn is_fast(self, codec: &BlockCodec, number: Number) -> bool {
+        let rows = self.cols == 1 || self.src_col == number.size() as isize;
+        rows && matches!(number, Number::F32 | Number::Bf16 | Number::F16)
+            || self.args().packs_columns(codec, number)
+    }
 }

@@ -103,6 +103,11 @@ impl<'v, const N: usize> Later<'v, N> {
         self.is_left.then_some(self.blocks.at)
     }
 
+    /// The iteration of each loop at which it begins, counted in the nest, if there is one.
+    pub(super) fn iteration(&self) -> Option<[u64; N]> {
+        self.is_left.then(|| self.blocks.iteration())
+    }
+
     /// Goes on to the block that follows it, if one does.
     pub(super) fn advance(&mut self) {
         self.is_left = self.is_left && self.blocks.advance();

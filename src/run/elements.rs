@@ -386,6 +386,8 @@ impl<const N: usize> Calls<'_, N> {
 pub(super) fn blocks_fetched(plan: &Plan, nest: &ScheduledNest) -> usize {
     let (schedule, tuning) = (&nest.schedule, &plan.tuning);
     match (schedule.assembled, schedule.compacted) {
+        // Two blocks of tiles are as much as is fetched of others.
+        (false, true) if plan.dst.codec.is_some() => 2 * usize::from(plan.src.codec.is_none()),
         (false, true) => tuning.panels_fetched,
         // Tiles of a block format are fetched by their kernels.
         (true, _) if plan.src.codec.is_none() && tuning.fetched > 0 => {

@@ -1,25 +1,33 @@
 //! Tiles of block formats: packed where they lie, or gathered first.
 
 use kernels::{
-    BlockCodec, Destination, Hints, MAX_OUTER_LOOPS, Number, OuterLoop, PackArgs, TileShape, UnpackArgs,
-    Window,
+    BlockCodec, Destination, Hints, MAX_OUTER_LOOPS, Number, OuterLoop, PackArgs, Segment, TileShape,
+    UnpackArgs, Window,
 };
 use smallvec::SmallVec;
 
+use super::assembly::Block;
 use super::clip::{advance, linear};
 use super::destination::writable;
 use super::elements::{Scratch, TileRow};
 use super::slots::{self, SlotLoop};
 use super::task::Task;
 use crate::layout::axis::Addr;
-use crate::plan::Op;
-use crate::plan::ir::{AddressPair, Gather, Loop, MAX_BLOCK, ScheduledNest};
+use crate::plan::ir::{AddressPair, Gather, InPlace, LINE, Loop, MAX_BLOCK, ScheduledNest};
+use crate::plan::{Op, Plan};
 
 /// How many tiles are packed before it is asked again whether the next ones can be copied.
 const TILES_PACKED: usize = 8;
 
+/// The least bytes of a run of packed tiles that is stored past the caches: of shorter ones no line is whole.
+const LEAST_STREAMED: usize = 2 * LINE;
+
+/// The most runs of packed tiles that are put in their places by one call.
+const SEGMENTS: usize = 32;
+
 impl Task<'_, '_> {
-    /// Packs a tile or a row of tiles: where they lie, if a kernel can read them there, else as they are brought together.
+    /// Packs a block of tiles: a row of them where they lie, if a kernel can read them there, others as they are brought together. `later`
+    /// is the iteration at which a block begins that is fetched meanwhile.
     pub(super) fn pack<const N: usize>(
         &mut self,
         nest: &ScheduledNest,
@@ -27,46 +35,40 @@ impl Task<'_, '_> {
         first: &[u64; N],
         size: &[u64; N],
         to: usize,
+        later: Option<[u64; N]>,
     ) {
         let plan = self.plan;
         let (Some(codec), Op::Convert(number, _)) = (plan.dst.codec, plan.op) else { return };
         let row = nest.schedule.tiles;
-        if let [part] = parts
-            && plan.src.codec == Some(codec)
-            && is_whole_tile(part, &codec)
-        {
-            return self.copy_or_pack(nest, part, first, size, to);
-        }
-        if let (Some(tile), [part]) = (nest.schedule.in_place, parts) {
-            let at = self.moved(part, first);
-            let src_at = (plan.src.space.unit_at(at[0]) + at[1]) as usize;
-            let distance = nest.schedule.prefetch_distance as isize;
-            if distance != 0 {
-                // The tiles of the call are a run of the source, and so are those of a later one.
-                kernels::prefetch(
-                    self.source,
-                    src_at.wrapping_add_signed(distance),
-                    tile.rows * tile.src_row as usize,
-                );
+        match (nest.schedule.in_place, parts) {
+            (Some(tile), [part]) => {
+                let at = self.moved(part, first);
+                let src_at = (plan.src.space.unit_at(at[0]) + at[1]) as usize;
+                let distance = nest.schedule.prefetch_distance as isize;
+                if distance != 0 {
+                    // The tiles of the call are a run of the source, and so are those of a later one.
+                    kernels::prefetch(
+                        self.source,
+                        src_at.wrapping_add_signed(distance),
+                        tile.rows * tile.src_row as usize,
+                    );
+                }
+                let args = PackArgs {
+                    tiles: row.map_or(1, |i| size[i] as usize),
+                    src_at,
+                    src_tile: row.map_or(0, |i| part.moves[i][1] as isize),
+                    pad: plan.pad,
+                    prefetch_tiles: plan.tuning.tiles_fetched,
+                    dst_tile: row.map_or(plan.dst.block_bytes, |i| linear(plan, nest.loops[i].step) as usize),
+                    ..tile.args()
+                };
+                plan.kernels.pack(&codec, number, self.source, &args, self.out, to);
             }
-            let args = PackArgs {
-                tiles: row.map_or(1, |i| size[i] as usize),
-                src_at,
-                src_tile: row.map_or(0, |i| part.moves[i][1] as isize),
-                src_row: tile.src_row,
-                src_col: tile.src_col,
-                faces: tile.faces,
-                rows: tile.rows,
-                cols: tile.cols,
-                pad: plan.pad,
-                prefetch_tiles: plan.tuning.tiles_fetched,
-                dst_tile: row.map_or(plan.dst.block_bytes, |i| linear(plan, nest.loops[i].step) as usize),
-            };
-            if reads_rows(number, &args) || args.packs_columns(&codec, number) {
-                return plan.kernels.pack(&codec, number, self.source, &args, self.out, to);
+            (None, [part]) if plan.conversion().copies_tiles(parts) => {
+                self.copy_or_pack(nest, part, first, size, to);
             }
+            _ => self.pack_together(nest, parts, first, size, to, later),
         }
-        self.pack_gathered(nest, parts, first, size, to);
     }
 
     /// Puts tiles of the source's own codec: those that packing would give back are copied as they are.
@@ -84,6 +86,8 @@ impl Task<'_, '_> {
         let (tiles, moves, dst_tile) = row.map_or((1, [0; 3], bytes), |i| {
             (size[i] as usize, part.moves[i], linear(plan, nest.loops[i].step) as usize)
         });
+        let parts = std::slice::from_ref(part);
+        let room = plan.conversion().brought_together(parts).1;
         // Tiles that are looked at and copied at a time; one, where the next one may lie in any unit or in front.
         let follows = moves[0] == 0 && moves[1] >= 0;
         let most = if follows { (MAX_BLOCK / bytes).max(1) } else { 1 };
@@ -104,12 +108,12 @@ impl Task<'_, '_> {
             }
             done += copied;
             // Where one tile is not as packing makes it, the next ones may not be either.
-            let others = if copied < ahead { TILES_PACKED.min(tiles - done) } else { 0 };
+            let others = if copied < ahead { TILES_PACKED.min(room).min(tiles - done) } else { 0 };
             if let Some(i) = row {
                 (first[i], size[i]) = (begin + done as u64, others as u64);
             }
             if others > 0 {
-                self.pack_gathered(nest, std::slice::from_ref(part), &first, &size, to + copied * dst_tile);
+                self.pack_together(nest, parts, &first, &size, to + copied * dst_tile, None);
             }
             done += others;
             if let Some(i) = row {
@@ -126,89 +130,90 @@ impl Task<'_, '_> {
         })
     }
 
-    /// Packs tiles that no kernel reads as they lie: as many as there is room for are brought together in L1, whole tiles of
-    /// 16-bit numbers as they are (half of the bytes, and no numbers to widen), those of E4M3 as bfloat16, all others as f32.
-    fn pack_gathered<const N: usize>(
+    /// Brings the tiles of a block together in L1, packs them there, and puts them in their places; tiles of which the source is the same
+    /// are packed once. There is room for them (V1).
+    fn pack_together<const N: usize>(
         &mut self,
         nest: &ScheduledNest,
         parts: &[Gather],
         first: &[u64; N],
         size: &[u64; N],
         to: usize,
+        later: Option<[u64; N]>,
     ) {
         let plan = self.plan;
-        let (Some(codec), Op::Convert(number, _)) = (plan.dst.codec, plan.op) else { return };
-        let (shape, row) = (codec.tile(), nest.schedule.tiles);
-        let elements = shape.elements();
-        let covered: u64 = parts.iter().map(Gather::elements).sum();
-        let whole = covered >= elements as u64;
-        let between = match number {
-            _ if !whole || shape.rows() == 1 => Number::F32,
-            // All of its numbers are some of bfloat16, and its NaN the one that binary32 has of it.
-            Number::E4M3 if packs_as_it_is(Number::Bf16, &codec) => Number::Bf16,
-            _ if packs_as_it_is(number, &codec) => number,
-            _ => Number::F32,
-        };
-        let near = between.size() as isize;
-        let together = (Scratch::ROOM * 4 / (elements * between.size())).max(1);
-        let (tiles, dst_tile) = row.map_or((1, plan.dst.block_bytes), |i| {
-            (size[i] as usize, linear(plan, nest.loops[i].step) as usize)
-        });
-        let moves = |part: &Gather| row.map_or([0; 3], |i| part.moves[i]);
-        let args = |lie: Lie, count: usize| PackArgs {
+        let (between, _) = plan.conversion().brought_together(parts);
+        let Some(codec) = plan.dst.codec else { return };
+        let (shape, bytes) = (codec.tile(), plan.dst.block_bytes);
+        let tiles = Tiles::of(nest, parts, size, bytes);
+        let count = tiles.count(size);
+        let args = |lie: Lie| PackArgs {
             tiles: count,
-            src_at: 0,
-            src_tile: lie.tile as isize * near,
-            src_row: lie.row as isize * near,
-            src_col: lie.col as isize * near,
-            faces: None,
-            rows: shape.rows(),
-            cols: shape.cols(),
+            src_tile: lie.tile as isize * between.size() as isize,
             pad: plan.pad,
-            prefetch_tiles: 0,
-            dst_tile,
+            dst_tile: bytes,
+            ..lie.of_whole_tile(shape, between).args()
         };
         let lie = match parts {
             [part] if plan.src.codec.is_none() => {
-                let lie = Lie::of(part, moves(part), shape, plan.op.source_size(), together.min(tiles));
-                lie.filter(|&lie| lie.row != 1 || args(lie, 1).packs_columns(&codec, between))
+                Lie::of(part, &tiles.read, shape, plan.op.source_size(), count)
+                    .filter(|&lie| lie.row != 1 || args(lie).packs_columns(&codec, between))
             }
             _ => None,
         };
         let lie = lie.unwrap_or(Lie::tiles(shape));
-        let mut iteration = *first;
-        for done in (0..tiles).step_by(together) {
-            let count = together.min(tiles - done);
-            if !whole {
-                // Kernels read and write little-endian floats on every machine.
-                let bytes: &mut [[u8; 4]] = bytemuck::cast_slice_mut(self.scratch.tiles());
-                bytes[..count * elements].fill(plan.pad.to_le_bytes());
-            }
-            if let Some(i) = row {
-                iteration[i] = first[i] + done as u64;
-            }
-            for part in parts {
-                let [unit, byte, slot] = moves(part);
-                let batch = Loop { n: count as u64, step: [unit, byte, slot, 0, 0, lie.tile] };
-                let at = self.moved(part, &iteration);
-                self.gather(part, at, batch, (between, lie));
-            }
-            let tiles = bytemuck::cast_slice(self.scratch.tiles());
-            plan.kernels.pack(&codec, between, tiles, &args(lie, count), self.out, to + done * dst_tile);
+        let elements = shape.elements();
+        if parts.iter().map(Gather::elements).sum::<u64>() < elements as u64 {
+            // Kernels read and write little-endian floats on every machine.
+            let bytes: &mut [[u8; 4]] = bytemuck::cast_slice_mut(self.scratch.tiles());
+            bytes[..count * elements].fill(plan.pad.to_le_bytes());
         }
+        for part in parts {
+            let at = self.moved(part, first);
+            let place = |at: Addr| plan.src.space.unit_at(at[0]) + at[1];
+            let distance = later.map_or(0, |later| place(self.moved(part, &later)) - place(at));
+            let loops = tiles.loops(part, size, lie);
+            self.gather(part, at, &loops, (between, lie), distance as isize);
+        }
+        let step = |i: usize| linear(plan, nest.loops[i].step) as isize;
+        let (outer, run) = tiles.runs(size, bytes, step);
+        let Task { scratch, out, block, .. } = self;
+        let together = bytemuck::cast_slice(scratch.tiles());
+        // Tiles of one run or of one loop are put in their places by the kernel.
+        let dst_tile = match *outer {
+            [] => Some(bytes),
+            [i] if run == bytes => Some(step(i) as usize),
+            _ => None,
+        };
+        if let Some(dst_tile) = dst_tile.filter(|_| tiles.repeated.is_empty()) {
+            let args = PackArgs { dst_tile, ..args(lie) };
+            return plan.kernels.pack(&codec, between, together, &args, out, to);
+        }
+        // Packed tiles have fewer bytes than the numbers that they are made of.
+        let Block(packed) = block.get_or_insert_with(Block::zero);
+        let packed = &mut packed[..count * bytes];
+        let near = &mut Destination::cached(writable(packed));
+        plan.kernels.pack(&codec, between, together, &args(lie), near, 0);
+        tiles.put(plan, size, (packed, bytes), step, out, to);
     }
 
-    /// Puts the elements of one part of some tiles, which begin at `at`, in their slots: `batch` goes from tile to tile.
-    fn gather(&mut self, part: &Gather, at: Addr, batch: Loop, (between, lie): (Number, Lie)) {
+    /// Puts the elements of one part of some tiles, which begin at `at`, in their slots: `tiles` go from tile to tile. What lies `distance`
+    /// further in the source is fetched meanwhile.
+    fn gather(
+        &mut self,
+        part: &Gather,
+        at: Addr,
+        tiles: &[Loop],
+        (between, lie): (Number, Lie),
+        distance: isize,
+    ) {
         let plan = self.plan;
         let Op::Convert(number, _) = plan.op else { return };
         let placed = |l: &Loop| Loop { step: lie.placed(l.step), ..*l };
-        let loops = part.loops.iter().map(placed).chain([batch]).filter(|l| l.n > 1);
+        let loops = part.loops.iter().map(placed).chain(tiles.iter().copied()).filter(|l| l.n > 1);
         let loops = Loops::new(loops, plan.src.codec.as_ref(), between.size() as i64);
         let outer = &loops.outer[..loops.taken];
-        // What the next batch reads is fetched meanwhile.
-        let ahead = batch.step[1].saturating_mul(batch.n as i64) as isize;
-        let hints = Hints { prefetch_distance: ahead, ..Hints::default() };
+        let hints = Hints { prefetch_distance: distance, ..Hints::default() };
         let iterations: u64 = loops.outside.iter().map(|l| l.n).product();
         for mut rest in 0..iterations {
             let mut from = lie.placed([at[0], at[1], at[2], 0, 0, part.slot]);
@@ -239,10 +244,136 @@ impl Task<'_, '_> {
             if !loops.outside.is_empty() && plan.streams {
                 // Of rows in units of their own no kernel fetches what lies ahead.
                 let read = loops.window.cols * loops.window.rows * plan.op.source_size();
-                kernels::prefetch(source, begin.wrapping_add_signed(ahead), read);
+                kernels::prefetch(source, begin.wrapping_add_signed(distance), read);
             }
             let tile = &mut Destination::cached(writable(bytemuck::cast_slice_mut(tile)));
             plan.kernels.convert_loops(number, between, source, begin, tile, to, &loops.window, outer, hints);
+        }
+    }
+}
+
+/// The loops over tiles of a block, the last one innermost: small tiles in the order of the destination, others in that of the source.
+struct Tiles {
+    /// Those of which each iteration reads other bytes: by how far, for the first part of a tile.
+    read: SmallVec<[(usize, Addr); 8]>,
+    /// Those of which all iterations read the same.
+    repeated: SmallVec<[usize; 8]>,
+}
+
+impl Tiles {
+    fn of<const N: usize>(nest: &ScheduledNest, parts: &[Gather], size: &[u64; N], bytes: usize) -> Tiles {
+        let mut tiles = Tiles { read: SmallVec::new(), repeated: SmallVec::new() };
+        for (k, &i) in nest.schedule.order.iter().enumerate() {
+            let i = if bytes < LINE { k } else { i };
+            match parts {
+                _ if size[i] == 1 => {}
+                [first, ..] if parts.iter().any(|part| part.moves[i] != [0; 3]) => {
+                    tiles.read.push((i, first.moves[i]));
+                }
+                _ => tiles.repeated.push(i),
+            }
+        }
+        tiles
+    }
+
+    /// How many tiles are brought together.
+    fn count<const N: usize>(&self, size: &[u64; N]) -> usize {
+        self.read.iter().map(|&(i, _)| size[i] as usize).product()
+    }
+
+    /// How a part goes from tile to tile, in the source and where tiles are brought together.
+    fn loops<const N: usize>(&self, part: &Gather, size: &[u64; N], lie: Lie) -> SmallVec<[Loop; 8]> {
+        let mut near = lie.tile;
+        let one = |&(i, _): &(usize, Addr)| {
+            let [unit, byte, slot] = part.moves[i];
+            let l = Loop { n: size[i], step: [unit, byte, slot, 0, 0, near] };
+            near = near.saturating_mul(size[i] as i64);
+            l
+        };
+        self.read.iter().rev().map(one).collect()
+    }
+
+    /// The loops from run to run of tiles that follow one another in the destination, and the bytes of a run.
+    fn runs<const N: usize>(
+        &self,
+        size: &[u64; N],
+        bytes: usize,
+        step: impl Fn(usize) -> isize,
+    ) -> (SmallVec<[usize; 8]>, usize) {
+        let (mut outer, mut run): (SmallVec<[usize; 8]>, _) =
+            (self.read.iter().map(|&(i, _)| i).collect(), bytes);
+        while let Some(&i) = outer.last().filter(|&&i| step(i) == run as isize) {
+            run *= size[i] as usize;
+            outer.pop();
+        }
+        (outer, run)
+    }
+
+    /// Puts tiles of so many bytes that were packed one behind the other in all of their places; the first goes to byte `to`.
+    fn put<const N: usize>(
+        &self,
+        plan: &Plan,
+        size: &[u64; N],
+        (packed, bytes): (&[u8], usize),
+        step: impl Fn(usize) -> isize + Copy,
+        out: &mut Destination<'_>,
+        to: usize,
+    ) {
+        if let Some((&i, others)) = self.repeated.split_last()
+            && bytes < LINE
+            && step(i) == bytes as isize
+        {
+            // Small tiles that follow one another are a pattern.
+            let read: SmallVec<[usize; 8]> = self.read.iter().map(|&(i, _)| i).collect();
+            return each(size, others, step, |offset| {
+                let mut tiles = packed.chunks_exact(bytes);
+                each(size, &read, step, |tile| {
+                    let at = to.wrapping_add_signed(offset + tile);
+                    let tile = tiles.next().unwrap_or_default();
+                    plan.kernels.fill(tile, out.bytes(), at, 1, 0, bytes * size[i] as usize);
+                });
+            });
+        }
+        let (outer, run) = self.runs(size, bytes, step);
+        let put = |out: &mut Destination<'_>| {
+            each(size, &self.repeated, step, |offset| {
+                let (mut segments, mut from) = (SmallVec::<[Segment; SEGMENTS]>::new(), 0);
+                let at = to.wrapping_add_signed(offset);
+                each(size, &outer, step, |to| {
+                    if segments.len() == SEGMENTS {
+                        plan.kernels.stream_segments(packed, &segments, out, at);
+                        segments.clear();
+                    }
+                    segments.push(Segment { from, to, len: run });
+                    from += run;
+                });
+                plan.kernels.stream_segments(packed, &segments, out, at);
+            });
+        };
+        if run < LEAST_STREAMED { put(&mut Destination::cached(out.bytes())) } else { put(out) }
+    }
+}
+
+/// Calls `visit` for each iteration of some loops of a block, the last one innermost, with how far the steps to it lead.
+#[inline]
+fn each<const N: usize>(
+    size: &[u64; N],
+    loops: &[usize],
+    step: impl Fn(usize) -> isize,
+    mut visit: impl FnMut(isize),
+) {
+    let (mut done, mut to) = ([0; N], 0_isize);
+    loop {
+        visit(to);
+        let more = loops.iter().rev().any(|&i| {
+            done[i] += 1;
+            let by = if done[i] < size[i] { 1 } else { 1 - done[i] as isize };
+            to += step(i) * by;
+            done[i] %= size[i];
+            by == 1
+        });
+        if !more {
+            return;
         }
     }
 }
@@ -264,10 +395,16 @@ impl Lie {
         Lie { row: cols, col: 1, tile: shape.elements() as i64, cols }
     }
 
-    /// As a part of `count` tiles lies in the source, whose elements have `size` bytes, each `moves` behind the one before: side by side,
-    /// so that rows are long; or column by column. `None` where loops go from row to row in a way of their own.
-    fn of(part: &Gather, moves: Addr, shape: TileShape, size: usize, count: usize) -> Option<Lie> {
-        let (rows, cols, tiles) = (shape.rows() as i64, shape.cols() as i64, Lie::tiles(shape));
+    /// As a part of `count` tiles lies in the source, whose elements have `size` bytes: side by side where a loop goes to the tile behind
+    /// each, so that rows are long; or column by column. `None` where loops go from row to row in a way of their own.
+    fn of(
+        part: &Gather,
+        tiles: &[(usize, Addr)],
+        shape: TileShape,
+        size: usize,
+        count: usize,
+    ) -> Option<Lie> {
+        let (rows, cols, apart) = (shape.rows() as i64, shape.cols() as i64, Lie::tiles(shape));
         // Of loops inside of a row the last column; whole rows are loops of their own.
         let inside = part.loops.iter().filter(|l| l.step[5] % cols != 0);
         let reach = |last: i64, l: &Loop| last.saturating_add((l.n as i64 - 1).saturating_mul(l.step[5]));
@@ -275,13 +412,29 @@ impl Lie {
         let step = |slots: i64| part.loops.iter().find(|l| l.step[5] == slots).map(Loop::src);
         let [along, across] = [step(1), step(cols)];
         let run = |of: Option<Addr>| of == Some([0, size as i64, 0]);
-        let follows = |elements: i64| moves == [0, elements.saturating_mul(size as i64), 0];
+        let follows = |elements: i64| {
+            let moves = [0, elements.saturating_mul(size as i64), 0];
+            tiles.iter().any(|tile| tile.1 == moves)
+        };
         match (run(along), run(across)) {
             _ if !fits => None,
-            (true, _) if follows(cols) => Some(Lie { row: count as i64 * cols, tile: cols, ..tiles }),
-            (_, true) if follows(rows) => Some(Lie { row: 1, col: count as i64 * rows, tile: rows, ..tiles }),
-            (_, true) => Some(Lie { row: 1, col: rows, ..tiles }),
+            (true, _) if follows(cols) => Some(Lie { row: count as i64 * cols, tile: cols, ..apart }),
+            (_, true) if follows(rows) => Some(Lie { row: 1, col: count as i64 * rows, tile: rows, ..apart }),
+            (_, true) => Some(Lie { row: 1, col: rows, ..apart }),
             _ => None,
+        }
+    }
+
+    /// What a kernel reads of a whole tile of such numbers.
+    fn of_whole_tile(self, shape: TileShape, number: Number) -> InPlace {
+        let near = number.size() as isize;
+        let (rows, cols) = (shape.rows(), shape.cols());
+        InPlace {
+            rows,
+            cols,
+            src_row: self.row as isize * near,
+            src_col: self.col as isize * near,
+            faces: None,
         }
     }
 
@@ -375,26 +528,6 @@ fn split(loops: &mut SmallVec<[(u64, i64, i64); 12]>, size: i64) -> (Window, &[(
         dst_col: cols.2 as isize,
     };
     (window, loops)
-}
-
-/// Whether a part is all of a tile, each element in the slot that it has in the tile where it lies.
-fn is_whole_tile(part: &Gather, codec: &BlockCodec) -> bool {
-    let stays = |l: &Loop| l.step[..2] == [0; 2] && l.step[2] == l.step[5];
-    (part.slot, part.src[2]) == (0, 0)
-        && part.moves.iter().all(|step| step[2] == 0)
-        && part.loops.iter().all(stays)
-        && part.elements() == codec.tile().elements() as u64
-}
-
-/// Whether the kernel that packs takes 16-bit numbers without widening them first: a search reads each more than once.
-fn packs_as_it_is(number: Number, codec: &BlockCodec) -> bool {
-    matches!(number, Number::Bf16 | Number::F16) && !codec.options().search
-}
-
-/// Whether the kernel that packs reads these tiles at full speed: numbers that it widens itself, in rows.
-fn reads_rows(number: Number, args: &PackArgs) -> bool {
-    let run = args.cols == 1 || args.src_col == number.size() as isize;
-    run && matches!(number, Number::F32 | Number::Bf16 | Number::F16)
 }
 
 #[cfg(test)]

@@ -265,9 +265,14 @@ impl<'a, 'd> Task<'a, 'd> {
     #[inline(never)]
     fn packs<const N: usize>(&mut self, nest: &ScheduledNest, parts: &[Gather], view: &View<N>) {
         let mut blocks = Blocks::new(nest, view, self.source_begin);
+        let mut later = Later::new(blocks_fetched(self.plan, nest), nest, view, self.source_begin);
         loop {
             let to = self.places.turn(self.out, place(self.plan, blocks.at));
-            self.pack(nest, parts, &blocks.iteration(), &blocks.size, to);
+            let iteration = later.as_ref().and_then(Later::iteration);
+            self.pack(nest, parts, &blocks.iteration(), &blocks.size, to, iteration);
+            if let Some(later) = &mut later {
+                later.advance();
+            }
             if !blocks.advance() {
                 return;
             }

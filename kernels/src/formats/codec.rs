@@ -190,6 +190,17 @@ impl BlockCodec {
         }
     }
 
+    /// Whether every value of every packed tile is one of bfloat16, an infinity, or the NaN that a conversion makes: then tiles may be
+    /// unpacked to bfloat16 instead of binary32, and nothing is rounded. Not said of decodings with patterns of their own, and not of MX
+    /// floats, whose elements go down to 2^-16 under the smallest scale, where the numbers of bfloat16 end at 2^-133.
+    pub const fn fits_bf16(&self) -> bool {
+        match self.rule() {
+            // Eight bits, the last of them at 2^-133 under the smallest exponent.
+            Rule::Bfp(_) => matches!(self.options.decoding, Decoding::Exact),
+            Rule::Mx(element) => !element.is_float(),
+        }
+    }
+
     /// The value of element (`row`, `col`) of a packed tile.
     ///
     /// # Panics
@@ -212,5 +223,33 @@ impl BlockCodec {
             },
             Rule::Mx(element) => element.unpack(code, shared),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All codes under each exponent or scale.
+    #[test]
+    fn what_fits_bfloat16_is_exact_there() {
+        let shape = TileShape::new(16, 16).unwrap();
+        let mut fitting = Vec::new();
+        for format in BlockFormat::ALL {
+            let codec = BlockCodec::new(format, shape, BlockOptions::default()).unwrap();
+            let mut tile: Vec<u8> = (0..codec.tile_bytes()).map(|i| i as u8).collect();
+            let mut values = vec![0.0; shape.elements()];
+            let is_short = |value: &f32| value.to_bits() & 0xFFFF == 0;
+            let fits = (0..=255).all(|shared| {
+                tile[..codec.header_bytes()].fill(shared);
+                codec.unpack_scalar(&tile, &mut values);
+                values.iter().all(is_short)
+            });
+            assert_eq!(codec.fits_bf16(), fits, "{format}");
+            fitting.extend(fits.then_some(format));
+        }
+        assert!(fitting.contains(&BlockFormat::Bfp8B) && fitting.len() >= 6, "{fitting:?}");
+        let host = BlockOptions { decoding: Decoding::Host, ..BlockOptions::default() };
+        assert!(!BlockCodec::new(BlockFormat::Bfp8B, shape, host).unwrap().fits_bf16());
     }
 }

@@ -350,16 +350,36 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_small_tiles_are_long() {
-        let sticks = "SpyreTensorLayout((64, 128), torch.float16)";
-        let row = |from: &str, to: &str| {
+    fn calls_have_many_small_tiles() {
+        let (sticks, rows) = ("SpyreTensorLayout((64, 128), torch.float16)", "memref<64x128xmxfp8_e4m3>");
+        let scheduled = |from: &str, to: &str| {
             let plan = plan(&[64, 128], DType::F16, from, to, Store::Cached);
-            let nest = &plan.nests[0];
-            nest.schedule.tiles.map(|i| nest.loops[i].n)
+            let Nest { loops, schedule, .. } = &plan.nests[0];
+            (loops.iter().map(|l| l.n).collect::<Vec<_>>(), schedule.clone())
         };
-        // Two blocks are a stick: a call takes a block of each row.
-        assert_eq!(row(sticks, "memref<64x128xmxfp8_e4m3>"), Some(64));
-        assert_eq!(row("memref<64x128xmxfp8_e4m3>", sticks), Some(64));
+        // Two blocks are a stick. There is room for 128 of them as f32.
+        let (loops, packed) = scheduled(sticks, rows);
+        assert_eq!((&*loops, &*packed.blocks, packed.tiles), (&[64, 2, 2][..], &[32, 2, 2][..], None));
+        assert!(packed.compacted);
+        // A call that unpacks takes a block of each row.
+        let (loops, unpacked) = scheduled(rows, sticks);
+        assert_eq!(unpacked.tiles.map(|i| loops[i]), Some(64));
+    }
+
+    #[test]
+    fn tiles_of_a_source_that_is_repeated_are_packed_once() {
+        let to = "ttnn(dtype=bfloat8_b, layout=TILE)";
+        let blocks = |strides: &str| {
+            let from = format!("memref<512x1024xf32, strided<{strides}>>");
+            let plan = plan(&[512, 1024], DType::F32, &from, to, Store::Cached);
+            let Nest { loops, schedule, .. } = &plan.nests[0];
+            assert_eq!(loops.iter().map(|l| l.n).collect::<Vec<_>>(), [16, 32], "{plan}");
+            (schedule.in_place.is_some(), schedule.blocks.clone())
+        };
+        // There is room for four tiles of which the source is not the same.
+        assert_eq!(blocks("[0, 1]"), (false, vec![16, 4]));
+        assert_eq!(blocks("[1, 0]"), (false, vec![4, 32]));
+        assert_eq!(blocks("[1024, 1]"), (true, vec![1, 32]));
     }
 
     #[test]

@@ -1,41 +1,122 @@
-//! Tiles of a block format that are packed: in rows of tiles, where a kernel reads them in place.
+//! Tiles of a block format that are packed: in rows of tiles where a kernel reads them in place, else brought together in L1.
 
-use kernels::{Number, TileShape};
+use kernels::TileShape;
 
 use super::blocks::{by_source_of, longer_row};
 use crate::layout::axis::Addr;
 use crate::plan::conversion::{Conversion, Op};
-use crate::plan::ir::{Gather, InPlace, Loop, Schedule};
+use crate::plan::ir::{Gather, InPlace, LINE, Loop, Schedule};
 
-/// Tiles are taken in rows, whether they are packed from where they lie or brought together first.
+/// The least bytes of the destination that a block of small tiles has as one run: two lines.
+const RUN: u64 = 2 * LINE as u64;
+
+/// The same where the source lies along rows of tiles, so that blocks need not have several rows to read long runs of it.
+const LONG_RUN: u64 = 1024;
+
+/// The least tiles that are packed once and copied, where the source is the same for all of them.
+const LEAST_COPIES: u64 = 4;
+
+/// Tiles are taken in rows where a kernel packs them from where they lie, or copies them; others are brought together first.
 pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<'_>) -> Schedule {
-    let Conversion { src, dst, op, tuning, .. } = conversion;
-    let mut schedule = Schedule::new(loops);
-    let near = src.block_bytes as isize;
-    // Faces are packed from where they lie if a kernel takes their rows as they are, else brought together, as are rows of blocks.
-    let rows_of_faces = |tile: &InPlace| {
-        tile.faces.is_none()
-            || tile.src_col == near
-                && !dst.codec.is_some_and(|codec| codec.options().compact)
-                && matches!(op, Op::Convert(Number::F32 | Number::Bf16 | Number::F16, _))
-    };
-    schedule.in_place = match dst.codec {
-        Some(codec) if src.codec.is_none() => in_place(parts, codec.tile()).filter(rows_of_faces),
+    let Conversion { src, dst, op, streams, tuning, .. } = conversion;
+    let in_place = match (dst.codec, op) {
+        (Some(codec), Op::Convert(number, _)) if src.codec.is_none() => {
+            // Faces are packed from where they lie if a kernel takes their rows as they are, rows of blocks are not.
+            let rows_of_faces =
+                |tile: &InPlace| tile.src_col == number.size() as isize && !codec.options().compact;
+            in_place(parts, codec.tile())
+                .filter(|tile| tile.is_fast(&codec, number) && (tile.faces.is_none() || rows_of_faces(tile)))
+        }
         _ => None,
     };
+    let repeats = |i: usize| loops[i].n >= LEAST_COPIES && stays_in_range(&loops[i]) && !is_read(parts, i);
+    // Small tiles that do not follow one another in memory would be put into parts of lines, and few of them cost less than the call.
+    let (bytes, elements) = (dst.block_bytes, dst.codec.map_or(1, |codec| codec.tile().elements()));
+    let follows = |l: &Loop| stays_in_range(l) && l.step[4] == bytes as i64;
+    let row = loops.last().filter(|l| follows(l)).map_or(1, |l| l.n).saturating_mul(elements as u64);
+    let is_apart = streams && bytes < LINE && row < tuning.call_elements as u64;
+    let reads_in_place = in_place.is_some() && !is_apart && !(0..loops.len()).any(repeats);
+    if conversion.copies_tiles(parts) || reads_in_place {
+        in_rows(loops, parts, in_place, conversion)
+    } else {
+        brought_together(loops, parts, conversion)
+    }
+}
+
+/// Whether tiles of a loop are in one unit of the destination.
+fn stays_in_range(l: &Loop) -> bool {
+    l.step[3] == 0
+}
+
+/// Whether iterations of a loop read other bytes.
+fn is_read(parts: &[Gather], i: usize) -> bool {
+    parts.iter().any(|part| part.moves[i] != [0; 3])
+}
+
+/// Blocks of tiles for which there is room in L1: of small tiles some that follow one another in the destination, and what follows in the
+/// source. Tiles of which the source is the same are packed once, and need no room.
+fn brought_together(loops: &[Loop], parts: &[Gather], conversion: Conversion<'_>) -> Schedule {
+    let order = by_source_of(loops.len(), |i| (parts[0].moves[i], loops[i].step[4]));
+    let mut schedule = Schedule::ordered(loops, order, (0..loops.len()).collect());
+    schedule.compacted = true;
+    let mut room = conversion.brought_together(parts).1 as u64;
+    let Schedule { order, blocks, .. } = &mut schedule;
+    let mut take = |i: usize, blocks: &mut [u64], most: u64| {
+        let more = (loops[i].n / blocks[i]).min(most).min(room).max(1);
+        blocks[i] *= more;
+        room /= more;
+    };
+    for i in (0..loops.len()).filter(|&i| stays_in_range(&loops[i]) && !is_read(parts, i)) {
+        blocks[i] = loops[i].n;
+    }
+    let lies = |l: &Loop| l.step[5] == 1 && l.step[..3] == [0, conversion.op.source_size() as i64, 0];
+    let along = parts.iter().all(|part| part.loops.last().is_some_and(lies));
+    let least_run = match along && conversion.src.codec.is_none() {
+        true => LONG_RUN,
+        false if conversion.streams => RUN,
+        // In the caches parts of lines cost nothing.
+        false => 0,
+    };
+    let mut run = conversion.dst.block_bytes as u64;
+    for (i, l) in loops.iter().enumerate().rev() {
+        if run >= least_run || !stays_in_range(l) || l.step[4] != run as i64 || !is_read(parts, i) {
+            break;
+        }
+        take(i, blocks, least_run.div_ceil(run));
+        run = run.saturating_mul(blocks[i]);
+        if blocks[i] < l.n {
+            break;
+        }
+    }
+    for &i in order.iter().rev().filter(|&&i| stays_in_range(&loops[i]) && is_read(parts, i)) {
+        take(i, blocks, u64::MAX);
+    }
+    schedule
+}
+
+/// Tiles in rows, which kernels read in place or copy.
+fn in_rows(
+    loops: &[Loop],
+    parts: &[Gather],
+    in_place: Option<InPlace>,
+    conversion: Conversion<'_>,
+) -> Schedule {
+    let Conversion { src, dst, tuning, .. } = conversion;
+    let mut schedule = Schedule { in_place, ..Schedule::new(loops) };
+    let near = src.block_bytes as isize;
     let changes_unit = |i: usize| loops[i].step[3] != 0 || parts[0].moves[i][0] != 0;
     let reads = |i: usize| parts[0].moves[i];
     // What lies in rows is read as the tiles are written; other tiles, and rows so short that a run of the source is those of
     // several rows of tiles (sticks, panels), as the source lies, so that its lines are read once.
-    let rows = schedule.in_place.is_some_and(|tile| tile.cols == 1 || tile.src_col == near);
+    let rows = in_place.is_some_and(|tile| tile.cols == 1 || tile.src_col == near);
     let bytes = |run: &Loop| (run.n as i64).saturating_mul(parts[0].moves[loops.len() - 1][1].abs());
     let short = loops.last().is_some_and(|run| bytes(run) < tuning.segment as i64);
     if !rows || short {
         schedule.order = by_source_of(loops.len(), |i| (reads(i), loops[i].step[4]));
     }
-    let gathered = schedule.in_place.is_none();
-    // What is gathered may lie in any unit of the source.
-    let suits = |&i: &usize| if gathered { loops[i].step[3] == 0 } else { !changes_unit(i) };
+    // What is copied may lie in any unit of the source.
+    let copies = in_place.is_none();
+    let suits = |&i: &usize| if copies { stays_in_range(&loops[i]) } else { !changes_unit(i) };
     let row = schedule.order.last().copied().filter(suits);
     let row = row.map(|row| longer_row(loops, row, dst.codec, tuning, suits));
     if let Some(at) = row.and_then(|row| schedule.order.iter().position(|&i| i == row)) {

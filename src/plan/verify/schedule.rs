@@ -7,7 +7,7 @@ use kernels::Cast;
 
 use crate::error::{Error, Result};
 use crate::plan::conversion::{Conversion, Op};
-use crate::plan::ir::{LINE, Leaf, Loop, MAX_BLOCK, MAX_SEGMENTS, Schedule, ScheduledNest};
+use crate::plan::ir::{Gather, LINE, Leaf, Loop, MAX_BLOCK, MAX_SEGMENTS, Schedule, ScheduledNest};
 
 /// Every iteration of a nest runs once, whatever part of it a chunk needs.
 pub(super) fn runs_every_iteration(nest: &ScheduledNest, conversion: Conversion<'_>) -> Result<()> {
@@ -24,7 +24,9 @@ pub(super) fn runs_every_iteration(nest: &ScheduledNest, conversion: Conversion<
         && (blocked().all(|l| l.step[3] == 0) || scatters(nest, conversion))
         && match &nest.leaf {
             Leaf::Fill => fills(nest, conversion),
-            Leaf::Pack(parts) => packs(nest, parts.iter().all(|p| p.moves.len() == count)),
+            Leaf::Pack(parts) => {
+                parts.iter().all(|p| p.moves.len() == count) && packs(nest, parts, conversion)
+            }
             Leaf::Element => {
                 windows(nest, conversion)
                     && (!nest.schedule.compacted || compacts(nest, conversion))
@@ -60,18 +62,25 @@ fn fills(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
     taken && cols.is_none_or(|i| blocks[i] == 1 || nest.loops[i].step[4] == conversion.dst.block_bytes as i64)
 }
 
-/// A call packs tiles of one row. Where it reads them in place they lie in one unit of the source, and in the slots of none
-/// of its tiles; what is gathered is found tile by tile, whichever loops go there.
-fn packs(nest: &ScheduledNest, moves: bool) -> bool {
-    let Leaf::Pack(parts) = &nest.leaf else { return false };
-    let Schedule { tiles, blocks, in_place, .. } = &nest.schedule;
+/// A call packs tiles of one row, which it reads in place, in one unit of the source and in the slots of none of its tiles, or copies; or
+/// tiles of any loops that are brought together, for which there is room.
+fn packs(nest: &ScheduledNest, parts: &[Gather], conversion: Conversion<'_>) -> bool {
+    let Schedule { tiles, blocks, in_place, compacted, .. } = &nest.schedule;
+    if *compacted {
+        let is_read = |i: usize| parts.iter().any(|part| part.moves[i] != [0; 3]);
+        // What is repeated is there once.
+        let together = (0..nest.loops.len())
+            .filter(|&i| is_read(i))
+            .try_fold(1_u64, |together, i| together.checked_mul(blocks[i]));
+        let room = conversion.brought_together(parts).1 as u64;
+        return in_place.is_none() && together.is_some_and(|together| together <= room);
+    }
     let taken = (0..nest.loops.len()).all(|i| blocks[i] == 1 || *tiles == Some(i));
-    let row = moves
-        && tiles.is_none_or(|i| {
-            let Some([unit, _, slot]) = parts.first().map(|part| part.moves[i]) else { return false };
-            blocks[i] == 1 || in_place.is_none() || (unit == 0 && slot == 0)
-        });
-    taken && row
+    let row = tiles.is_none_or(|i| {
+        let Some([unit, _, slot]) = parts.first().map(|part| part.moves[i]) else { return false };
+        blocks[i] == 1 || in_place.is_none() || (unit == 0 && slot == 0)
+    });
+    taken && row && (in_place.is_some() || conversion.copies_tiles(parts))
 }
 
 /// The loops of a window stay inside of one unit of the source, and of a block source inside of one tile; those from tile
@@ -158,7 +167,7 @@ fn lie_apart(mut steps: Vec<(u64, i64)>, mut extent: i64) -> bool {
 mod tests {
     use super::*;
     use crate::plan::Plan;
-    use crate::plan::ir::{Gather, InPlace};
+    use crate::plan::ir::InPlace;
     use crate::{Descriptor, Options, Request};
 
     const TILES: &str = "ttnn(dtype=bfloat8_b, layout=TILE, tile=(2, 16))";
@@ -234,6 +243,29 @@ mod tests {
     }
 
     #[test]
+    fn tiles_that_are_brought_together_have_room() {
+        let plan = plan(ROWS, TILES);
+        let part = |moves: [i64; 2]| {
+            let moves = moves.map(|byte| [0, byte, 0]).to_vec();
+            Gather { src: [0; 3], moves, slot: 0, loops: vec![Loop { n: 32, step: [0, 4, 0, 0, 0, 1] }] }
+        };
+        let of = |parts: Vec<Gather>, blocks: [u64; 2]| {
+            let loops = [(1 << 20, [0; 3], [0, 1 << 20, 0]), (1 << 10, [0; 3], [0, 34, 0])];
+            let nest = nest(&loops, Leaf::Pack(parts), |s| {
+                (s.compacted, s.blocks) = (true, blocks.to_vec());
+            });
+            runs(&plan, &nest)
+        };
+        // 16 KiB are 128 tiles of 32 elements of 4 bytes.
+        let moves = [4096, 128];
+        assert!(of(vec![part(moves)], [8, 16]) && of(vec![part(moves)], [1, 128]));
+        assert!(!of(vec![part(moves)], [8, 17]) && !of(vec![part(moves)], [1 << 20, 1 << 10]));
+        // What is repeated takes none, unless another part of the tile moves.
+        assert!(of(vec![part([0, 128])], [1 << 20, 128]));
+        assert!(!of(vec![part([0, 128]), part(moves)], [1 << 20, 128]));
+    }
+
+    #[test]
     fn tiles_of_one_row_are_packed_in_one_call() {
         let plan = plan(ROWS, TILES);
         let block = plan.dst.block_bytes as i64;
@@ -252,9 +284,11 @@ mod tests {
         // In place they lie in one unit, and in no slots; what is gathered may lie anywhere.
         for elsewhere in [unit, slot] {
             assert!(!of(&elsewhere, block, &|_| {}), "{elsewhere:?}");
-            assert!(of(&elsewhere, block, &|s| s.in_place = None));
+            assert!(of(&elsewhere, block, &|s| (s.compacted, s.in_place) = (true, None)));
             assert!(of(&elsewhere, block, &|s| s.blocks = vec![1]));
         }
+        // What neither lies in place nor is copied is brought together.
+        assert!(!of(&along, block, &|s| s.in_place = None) && !of(&along, block, &|s| s.compacted = true));
         // Tiles may lie apart.
         assert!(of(&along, 2 * block, &|_| {}));
         // Each part moves with each loop, and no other loop is taken.
