@@ -1,14 +1,16 @@
 //! Blocks of a source that are brought together in L1: kernels take what lies there as any other source.
 //!
 //! What lies in many units (pages in banks) is brought together as it is, and then assembled. What is converted or transposed faster as
-//! it lies is brought together as elements of the destination, and copied.
+//! it lies is brought together as elements of the destination, and copied; tiles of a block format are unpacked so, each as a whole.
 
-use kernels::{Ahead, Destination, Hints, MAX_OUTER_LOOPS, OuterLoop, Window};
+use kernels::{
+    Ahead, BlockCodec, Destination, Hints, MAX_OUTER_LOOPS, Number, OuterLoop, UnpackArgs, Window,
+};
 use smallvec::SmallVec;
 
 use super::clip::advance;
 use super::destination::writable;
-use crate::plan::ir::{AddressPair, MAX_BLOCK, MAX_LOOPS_OF_CALL, ScheduledNest};
+use crate::plan::ir::{AddressPair, Loop, MAX_BLOCK, MAX_LOOPS_OF_CALL, ScheduledNest};
 use crate::plan::{Op, Plan};
 
 /// What was brought together: whole cache lines.
@@ -19,17 +21,37 @@ pub(super) struct Compact([u8; MAX_BLOCK]);
 pub(super) struct Compaction<const N: usize> {
     /// How far each loop of a block steps in what was brought together; 0 where it stays in the source.
     pub(super) near: [i64; N],
-    call: Call,
-    /// What happens to elements meanwhile.
-    op: Op,
-    /// The bytes of a row of that call, where they are copied as one run.
-    run: Option<usize>,
+    /// Bytes of an element there.
+    elem: usize,
+    way: Way,
     /// How far behind a row of the source lies the one that is fetched meanwhile; 0 for none.
     pub(super) distance: isize,
-    /// Whether that is fetched while the block is copied.
-    fetches_later: bool,
-    /// Loops from unit to unit, with their iterations, innermost first.
+    /// Loops that one call does not take, with their iterations, innermost first.
     outside: SmallVec<[(usize, u64); 16]>,
+}
+
+/// What brings elements together.
+enum Way {
+    /// Calls that copy or convert.
+    Elements {
+        call: Call,
+        /// What happens to elements meanwhile.
+        op: Op,
+        /// The bytes of a row of that call, where they are copied as one run.
+        run: Option<usize>,
+        /// Whether what a later block reads is fetched while the block is copied.
+        fetches_later: bool,
+    },
+    /// Calls that unpack some tiles, so many, one `step` bytes behind the other in the source, and `near` bytes here.
+    Tiles {
+        codec: BlockCodec,
+        to: Number,
+        tiles: usize,
+        step: usize,
+        near: usize,
+        /// Bytes of tiles that follow one another in the source, how many such runs a block reads, and from one to the next.
+        runs: (usize, usize, isize),
+    },
 }
 
 /// What one call of a kernel takes of loops: a window, and the last `taken` loops around it.
@@ -85,18 +107,20 @@ impl Call {
 impl<const N: usize> Compaction<N> {
     /// `size`: how many iterations of each loop a block has.
     pub(super) fn new(plan: &Plan, nest: &ScheduledNest, size: &[u64; N]) -> Compaction<N> {
+        match (plan.src.codec, plan.op) {
+            (Some(codec), Op::Convert(_, to)) => Compaction::of_tiles(&codec, to, nest, size),
+            _ => Compaction::of_elements(plan, nest, size),
+        }
+    }
+
+    fn of_elements(plan: &Plan, nest: &ScheduledNest, size: &[u64; N]) -> Compaction<N> {
         let (loops, read) = (&nest.loops, plan.op.source_size());
         let op = if nest.schedule.assembled { Op::Copy(read) } else { plan.op };
         let elem = if nest.schedule.assembled { read } else { plan.dst.block_bytes };
         // The verifier bounds the elements of a block, so that few loops have more than one iteration.
-        let mut order: SmallVec<[usize; 16]> =
-            (0..loops.len()).filter(|&i| size[i] > 1 && loops[i].src() != [0; 3]).collect();
-        order.sort_by_key(|&i| loops[i].src().map(i64::unsigned_abs));
-        let (mut near, mut bytes) = ([0; N], elem as i64);
-        for &i in &order {
-            near[i] = bytes;
-            bytes *= size[i] as i64;
-        }
+        let order = inwards(nest, size, |_| true);
+        let mut near = [0; N];
+        lay(&mut near, &order, size, elem as i64);
         let units = order.iter().position(|&i| loops[i].step[0] != 0).unwrap_or(order.len());
         let one = |&i: &usize| OuterLoop {
             n: size[i] as usize,
@@ -114,16 +138,47 @@ impl<const N: usize> Compaction<N> {
         // Zen 4 copies 13 GB/s of transposed bf16 to tiles so, and 11 where rows are fetched while others are brought together; what is
         // converted meanwhile is a twentieth slower.
         let fetches_later = run.is_some() && plan.streams && !nest.schedule.assembled && outside.is_empty();
-        Compaction { near, call, op, run, distance, fetches_later, outside }
+        let way = Way::Elements { call, op, run, fetches_later };
+        Compaction { near, elem, way, distance, outside }
+    }
+
+    /// Whole tiles, one behind the other, each row by row, of which a block may have a part.
+    fn of_tiles(codec: &BlockCodec, to: Number, nest: &ScheduledNest, size: &[u64; N]) -> Compaction<N> {
+        let (elem, loops) = (to.size(), &nest.loops);
+        let bytes = codec.tile().elements() * elem;
+        let mut near: [i64; N] = std::array::from_fn(|i| loops.get(i).map_or(0, |l| l.step[2] * elem as i64));
+        // From tile to tile, the longest loop innermost: a call takes all of it.
+        let mut order = inwards(nest, size, |i| loops[i].step[2] == 0);
+        lay(&mut near, &order, size, bytes as i64);
+        let (mut run, mut rows) = (codec.tile_bytes(), (1, 0));
+        for &i in &order {
+            let Loop { step: [unit, byte, ..], .. } = loops[i];
+            if unit != 0 || byte != run as i64 {
+                rows = (size[i] as usize, if unit == 0 { byte as isize } else { 0 });
+                break;
+            }
+            run *= size[i] as usize;
+        }
+        let suits = |&i: &usize| loops[i].step[0] == 0 && loops[i].step[1] > 0;
+        let row = (0..order.len()).filter(|&k| suits(&order[k])).max_by_key(|&k| size[order[k]]);
+        let row = row.map(|k| order.remove(k));
+        let (tiles, step) = row.map_or((1, 0), |i| (size[i] as usize, loops[i].step[1] as usize));
+        let far = row.map_or(bytes, |i| near[i] as usize);
+        let way = Way::Tiles { codec: *codec, to, tiles, step, near: far, runs: (run, rows.0, rows.1) };
+        let outside = order.iter().map(|&i| (i, size[i])).collect();
+        Compaction { near, elem, way, distance: 0, outside }
+    }
+
+    /// Where the element lies here that begins a block at `at`.
+    pub(super) fn begin(&self, at: AddressPair) -> i64 {
+        match self.way {
+            Way::Elements { .. } => 0,
+            Way::Tiles { .. } => at[2] * self.elem as i64,
+        }
     }
 
     /// The call that copies a block from here to its place, where one takes all of its loops: `step` says how far a loop steps there.
-    pub(super) fn copy(
-        &self,
-        elem: usize,
-        size: &[u64; N],
-        step: impl Fn(usize) -> Option<i64>,
-    ) -> Option<Call> {
+    pub(super) fn copy(&self, size: &[u64; N], step: impl Fn(usize) -> Option<i64>) -> Option<Call> {
         let blocked = || (0..N).rev().filter(|&i| size[i] > 1);
         let one = |i: usize| {
             step(i).map(|dst| OuterLoop {
@@ -140,7 +195,7 @@ impl<const N: usize> Compaction<N> {
             return None;
         }
         // Of a transpose the rows are what lies one after another here.
-        let rows = inside.iter().skip(1).position(|l| l.src == elem as isize);
+        let rows = inside.iter().skip(1).position(|l| l.src == self.elem as isize);
         if let Some(rows) = rows {
             inside[1..=rows + 1].rotate_right(1);
         }
@@ -157,6 +212,15 @@ impl<const N: usize> Compaction<N> {
         compact: &'s mut Option<Compact>,
     ) -> &'s [u8] {
         let Compact(bytes) = compact.get_or_insert_with(|| Compact([0; MAX_BLOCK]));
+        if let Way::Tiles { runs: (run, count, step), .. } = self.way
+            && self.distance != 0
+        {
+            let from = (plan.src.space.unit_at(at[0]) + at[1]) as usize;
+            let later = from.wrapping_add_signed(self.distance);
+            for k in 0..count as isize {
+                kernels::prefetch(source, later.wrapping_add_signed(k.wrapping_mul(step)), run);
+            }
+        }
         let (mut to, mut done) = (0_i64, [0_u64; N]);
         loop {
             let from = (plan.src.space.unit_at(at[0]) + at[1]) as usize;
@@ -177,30 +241,54 @@ impl<const N: usize> Compaction<N> {
 
     /// What is fetched while the block that begins at `at` is copied.
     pub(super) fn ahead<'s>(&self, plan: &Plan, source: &'s [u8], at: AddressPair) -> Option<Ahead<'s>> {
-        let Window { rows, src_row, .. } = self.call.window;
-        let run = self.run.filter(|_| self.fetches_later && self.distance != 0)?;
+        let Way::Elements { call, run: Some(run), fetches_later: true, .. } = &self.way else { return None };
+        let Window { rows, src_row, .. } = call.window;
         let from = (plan.src.space.unit_at(at[0]) + at[1]) as usize;
-        Ahead::of_rows(source, from.wrapping_add_signed(self.distance), run, rows, src_row)
+        let later = from.wrapping_add_signed(self.distance);
+        Ahead::of_rows(source, later, *run, rows, src_row).filter(|_| self.distance != 0)
     }
 
     /// One call: what it reads begins at byte `from` of the source.
     fn one(&self, plan: &Plan, source: &[u8], mut from: usize, bytes: &mut [u8], mut to: usize) {
-        let (window, outer, distance) = (&self.call.window, self.call.outer(), self.distance);
-        if let Some(run) = self.run {
-            // The call of a kernel takes longer than copying a line or two, and it fetches no rows.
-            for _ in 0..window.rows {
-                if distance != 0 && !self.fetches_later {
-                    kernels::prefetch(source, from.wrapping_add_signed(distance), run);
+        let distance = self.distance;
+        let (call, op) = match &self.way {
+            Way::Elements { call, run: Some(run), fetches_later, .. } => {
+                // The call of a kernel takes longer than copying a line or two, and it fetches no rows.
+                let Window { rows, src_row, dst_row, .. } = call.window;
+                for _ in 0..rows {
+                    if distance != 0 && !fetches_later {
+                        kernels::prefetch(source, from.wrapping_add_signed(distance), *run);
+                    }
+                    bytes[to..][..*run].copy_from_slice(&source[from..][..*run]);
+                    (from, to) = (from.wrapping_add_signed(src_row), to.wrapping_add_signed(dst_row));
                 }
-                bytes[to..][..run].copy_from_slice(&source[from..][..run]);
-                (from, to) =
-                    (from.wrapping_add_signed(window.src_row), to.wrapping_add_signed(window.dst_row));
+                return;
             }
-            return;
-        }
+            Way::Elements { call, op, .. } => (call, *op),
+            Way::Tiles { codec, to: number, tiles, step, near, .. } => {
+                let (tile, elem) = (codec.tile(), self.elem as isize);
+                let args = UnpackArgs {
+                    tiles: *tiles,
+                    src_at: from,
+                    src_tile: *step,
+                    row0: 0,
+                    col0: 0,
+                    rows: tile.rows(),
+                    cols: tile.cols(),
+                    dst_at: to,
+                    dst_tile: *near as isize,
+                    dst_row: tile.cols() as isize * elem,
+                    dst_col: elem,
+                    faces: None,
+                };
+                let out = &mut Destination::cached(writable(bytes));
+                return plan.kernels.unpack(codec, *number, source, &args, out);
+            }
+        };
+        let (window, outer) = (&call.window, call.outer());
         let hints = Hints { prefetch_distance: distance, ..Hints::default() };
         let out = &mut Destination::cached(writable(bytes));
-        match self.op {
+        match op {
             Op::Copy(size) => {
                 plan.kernels.copy_loops(size, source, from, out, to, window, outer, hints);
             }
@@ -212,5 +300,26 @@ impl<const N: usize> Compaction<N> {
                 plan.kernels.cast_loops(cast, source, from, out, to, window, outer, hints);
             }
         }
+    }
+}
+
+/// The loops of a block that read other bytes in each iteration and suit, the one that steps least in the source first.
+fn inwards<const N: usize>(
+    nest: &ScheduledNest,
+    size: &[u64; N],
+    suits: impl Fn(usize) -> bool,
+) -> SmallVec<[usize; 16]> {
+    let loops = &nest.loops;
+    let read = |&i: &usize| size[i] > 1 && loops[i].src() != [0; 3] && suits(i);
+    let mut order: SmallVec<[usize; 16]> = (0..loops.len()).filter(read).collect();
+    order.sort_by_key(|&i| loops[i].src().map(i64::unsigned_abs));
+    order
+}
+
+/// Lays what some loops read one behind the other: each iteration of the first so many bytes, and so on outwards.
+fn lay<const N: usize>(near: &mut [i64; N], order: &[usize], size: &[u64; N], mut bytes: i64) {
+    for &i in order {
+        near[i] = bytes;
+        bytes *= size[i] as i64;
     }
 }

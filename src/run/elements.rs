@@ -1,7 +1,8 @@
 //! Kernel calls for a block of elements.
 
 use kernels::{
-    Ahead, Cast, Destination, Hints, MAX_OUTER_LOOPS, Number, OuterLoop, TileShape, UnpackArgs, Window,
+    Ahead, BlockCodec, Cast, Destination, Hints, MAX_OUTER_LOOPS, Number, OuterLoop, TileShape, UnpackArgs,
+    Window,
 };
 
 use smallvec::SmallVec;
@@ -96,9 +97,7 @@ impl<'p, const N: usize> Calls<'p, N> {
                     let l = &nest.loops[i];
                     self.places.has_in_a_range(l).then_some(l.step[4])
                 };
-                if let Some(Call { window: w, outer, taken }) =
-                    compaction.copy(plan.dst.block_bytes, size, step)
-                {
+                if let Some(Call { window: w, outer, taken }) = compaction.copy(size, step) {
                     self.rows = (w.rows as u64, [0, w.src_row as i64, 0, 0, 0, 0], w.dst_row as i64);
                     self.cols = (w.cols as u64, [0, w.src_col as i64, 0, 0, 0, 0], w.dst_col as i64);
                     (self.tiles, self.outer, self.taken) = ((1, [0; 6], 0), outer, taken);
@@ -111,7 +110,7 @@ impl<'p, const N: usize> Calls<'p, N> {
             self.compaction = Some(compaction);
         }
         // Loops over slots of tiles that are unpacked; of what is not packed, all that stay in a unit.
-        let block = plan.src.codec.is_some();
+        let block = self.codec().is_some();
         for &i in within.iter().rev() {
             let l = &nest.loops[i];
             if size[i] == 1 || [rows, schedule.cols, schedule.tiles].contains(&Some(i)) {
@@ -202,6 +201,11 @@ impl<'p, const N: usize> Calls<'p, N> {
         }
     }
 
+    /// The codec of what calls read: tiles that are brought together are unpacked.
+    fn codec(&self) -> Option<BlockCodec> {
+        self.plan.src.codec.filter(|_| self.compaction.is_none())
+    }
+
     /// How far a loop steps in what calls read: the source, or what was brought together of it.
     fn near(&self, i: usize) -> AddressPair {
         match &self.compaction {
@@ -223,7 +227,7 @@ impl<'p, const N: usize> Calls<'p, N> {
         let mut ahead = compaction.and_then(|compaction| compaction.ahead(self.plan, source, at));
         let source =
             compaction.map_or(source, |compaction| compaction.run(self.plan, self.nest, source, at, compact));
-        let (mut from, mut to) = (0_i64, to as i64);
+        let (mut from, mut to) = (compaction.map_or(0, |compaction| compaction.begin(at)), to as i64);
         let mut done = [0_u64; N];
         let (mut hints, mut fetched) = (self.hints, None);
         loop {
@@ -284,7 +288,7 @@ impl<'p, const N: usize> Calls<'p, N> {
         } else {
             plan.op
         };
-        match (plan.src.codec, op) {
+        match (self.codec(), op) {
             (Some(codec), Op::Convert(number, into)) => {
                 let (tiles, step, dst_tile) = self.tiles;
                 let (tiles, src_tile, dst_tile) = (tiles as usize, step[1] as usize, dst_tile as isize);

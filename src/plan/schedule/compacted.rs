@@ -3,7 +3,7 @@
 //! Runs of the source are converted faster than rows of a face or single elements of a row, and what lies in L1 is transposed
 //! faster than what lies a power of two apart. So each step is one that kernels do at full speed.
 
-use kernels::{Cast, Number};
+use kernels::{Cast, Number, UnpackArgs};
 
 use super::blocks::{by_source, stays_in_unit};
 use crate::plan::conversion::{Conversion, Op};
@@ -12,6 +12,9 @@ use crate::plan::ir::{LINE, Loop, MAX_LOOPS_OF_CALL, Schedule};
 /// Elements from which on a run of the destination needs none of it: kernels convert and copy such from where they lie. And the least
 /// elements of a row of the source that is worth it.
 const LONG: u64 = 64;
+
+/// Elements of a row of the destination from which on blocks of an MX format are unpacked to it.
+const LONG_ROW: u64 = 512;
 
 /// The least elements of a run of the destination that is worth it.
 const LEAST: u64 = 8;
@@ -29,9 +32,44 @@ fn is_at_once(op: Op) -> bool {
     }
 }
 
+/// Whether blocks of an MX format, of which each is a row of few elements, are unpacked together: in memory those that do not become rows.
+fn are_blocks(loops: &[Loop], conversion: Conversion<'_>) -> bool {
+    let Conversion { src, dst, op, streams, tuning, .. } = conversion;
+    let (Some(codec), Op::Convert(_, number)) = (src.codec, op) else { return false };
+    let is_slot = |l: &&Loop| l.step[2] != 0;
+    let inside = |l: &Loop| l.step[..2] == [0; 2] && l.step[3] == 0;
+    let far = dst.block_bytes as i64;
+    // Elements of the destination and bytes of the source that follow one another on both sides.
+    let (mut elements, mut bytes) = (1, codec.tile_bytes() as i64);
+    let row = loops.iter().rev().take_while(|l| {
+        let lies = if is_slot(l) { l.step[2] == elements } else { l.step[..2] == [0, bytes] };
+        let follows = lies && l.step[3..5] == [0, elements.saturating_mul(far)];
+        elements = elements.saturating_mul(l.n as i64);
+        bytes = if is_slot(l) { bytes } else { bytes.saturating_mul(l.n as i64) };
+        follows
+    });
+    let is_long = row.fold(1_u64, |row, l| row.saturating_mul(l.n)) >= LONG_ROW;
+    tuning.compacted > 0
+        && codec.tile().rows() == 1
+        && UnpackArgs::has_vector_code(number)
+        && loops.iter().filter(is_slot).all(inside)
+        && !is_long
+        && streams
+        && conversion.stores_lines
+        && loops.iter().all(|l| begins_with_lines(l, far))
+}
+
+/// Whether a loop goes along rows of the destination, or from one that begins with a line, or is one of a face, to the next.
+fn begins_with_lines(l: &Loop, far: i64) -> bool {
+    l.step[3] != 0 || l.step[4] == far || l.step[4] % (far * 16) == 0
+}
+
 /// Whether elements are brought together.
 pub(super) fn applies(loops: &[Loop], conversion: Conversion<'_>) -> bool {
     let Conversion { src, dst, op, streams, tuning, .. } = conversion;
+    if are_blocks(loops, conversion) {
+        return true;
+    }
     let Some((run, outer)) = loops.split_last() else { return false };
     // The places of whole numbers that do not fit are looked up where kernels cast from the source itself.
     let fits = !matches!(op, Op::Cast { cast: Cast::Integer(..), .. });
@@ -53,9 +91,7 @@ pub(super) fn applies(loops: &[Loop], conversion: Conversion<'_>) -> bool {
         // Elements of 8 bytes are lines by themselves.
         rows.is_short && far < 8 && !is_at_once(op)
     } else if streams {
-        // Rows begin with lines, or are those of faces, which follow one another.
-        let whole = |l: &Loop| l.step[3] != 0 || l.step[4] == far || l.step[4] % (far * 16) == 0;
-        conversion.stores_lines && rows.gain_in_memory() && loops.iter().all(whole)
+        conversion.stores_lines && rows.gain_in_memory() && loops.iter().all(|l| begins_with_lines(l, far))
     } else {
         rows.gain_in_caches(op)
     }
@@ -114,16 +150,20 @@ fn row(loops: &[Loop]) -> u64 {
 
 /// The schedule of such elements: blocks of whole lines of the destination, and of runs of the source as long as there is room for.
 pub(super) fn schedule(loops: &[Loop], conversion: Conversion<'_>) -> Schedule {
-    let Conversion { dst, op, tuning, .. } = conversion;
+    let Conversion { src, dst, op, tuning, .. } = conversion;
     let (near, far) = (op.source_size() as u64, dst.block_bytes as u64);
     let order = by_source(loops);
+    // All of a tile is there, whatever of it a block has.
+    let tile = src.codec.map_or(1, |codec| codec.tile().elements() as u64);
+    let near = if src.codec.is_some() { far } else { near };
     let mut schedule = Schedule::ordered(loops, order, (0..loops.len()).collect());
     schedule.compacted = true;
     // Rows of the destination are segments, which a task lets begin with lines.
     schedule.segment = loops.len() - 1;
     let mut room = Room {
-        elements: (tuning.block as u64 / far).min(tuning.compacted as u64 / near).max(1),
+        elements: (tuning.block as u64 / far).min(tuning.compacted as u64 / near).max(1) / tile,
         loops: MAX_LOOPS_OF_CALL,
+        of_tiles: src.codec.is_some(),
     };
     lines(loops, far, &mut schedule, &mut room);
     runs(loops, &mut schedule, &mut room);
@@ -132,19 +172,26 @@ pub(super) fn schedule(loops: &[Loop], conversion: Conversion<'_>) -> Schedule {
 
 /// What a block may have yet.
 struct Room {
+    /// Elements, or tiles of a block format.
     elements: u64,
     loops: usize,
+    of_tiles: bool,
 }
 
 impl Room {
-    /// Takes up to `most` iterations of a loop that has some in a block already. What is repeated takes no room.
+    /// Whether iterations of a loop take room: what is repeated, or lies in a tile that is there, takes none.
+    fn is_taken_by(&self, l: &Loop) -> bool {
+        l.src() != [0; 3] && !(self.of_tiles && l.step[2] != 0)
+    }
+
+    /// Takes up to `most` iterations of a loop that has some in a block already.
     fn take(&mut self, l: &Loop, block: &mut u64, most: u64) {
-        let is_read = l.src() != [0; 3];
-        let most = if is_read { most.min(self.elements) } else { most };
+        let takes = self.is_taken_by(l);
+        let most = if takes { most.min(self.elements) } else { most };
         let more = (l.n / *block).min(most).max(1);
         self.loops -= usize::from(*block == 1 && more > 1);
         *block *= more;
-        if is_read {
+        if takes {
             self.elements /= more;
         }
     }
@@ -181,7 +228,8 @@ fn lines(loops: &[Loop], far: u64, schedule: &mut Schedule, room: &mut Room) {
 /// Gives a block what follows in the source.
 fn runs(loops: &[Loop], schedule: &mut Schedule, room: &mut Room) {
     for &i in schedule.order.iter().rev().filter(|&&i| loops[i].src() != [0; 3]) {
-        if room.loops == 0 || !stays_in_unit(&loops[i]) || room.elements < 2 {
+        let is_full = room.elements < 2 && room.is_taken_by(&loops[i]);
+        if room.loops == 0 || !stays_in_unit(&loops[i]) || is_full {
             break;
         }
         room.take(&loops[i], &mut schedule.blocks[i], u64::MAX);

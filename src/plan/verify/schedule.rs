@@ -101,18 +101,24 @@ fn scatters(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
     assembled && overlap == 0 && nest.leaf == Leaf::Element && !matches!(conversion.op, Op::Cast { .. })
 }
 
-/// What is compacted has room, with what a block overlaps; each element is an element of the source, copied or converted, and fits.
+/// What is compacted has room, with what a block overlaps; each element is an element of the source, copied or converted, and fits. Of
+/// tiles of a block format there are all elements.
 fn compacts(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
     let Schedule { blocks, segment, overlap, assembled, .. } = &nest.schedule;
     let size = if *assembled { conversion.op.source_size() } else { conversion.dst.block_bytes };
+    let size = conversion.src.codec.map_or(size, |codec| size * codec.tile().elements());
+    let of_slots = |l: &Loop| l.step[2] != 0 && conversion.src.codec.is_some();
     // What is repeated is there once.
-    let is_read = |&(i, _): &(usize, &u64)| nest.loops[i].src() != [0; 3];
+    let is_read = |&(i, _): &(usize, &u64)| nest.loops[i].src() != [0; 3] && !of_slots(&nest.loops[i]);
     let elements = blocks.iter().enumerate().filter(is_read).try_fold(1_u64, |elements, (i, &n)| {
         let overlap = if i == *segment { *overlap } else { 0 };
         elements.checked_mul(n.checked_add(overlap)?)
     });
     let bytes = elements.and_then(|elements| elements.checked_mul(size as u64));
-    conversion.src.codec.is_none()
+    // A loop goes from tile to tile, or inside of one.
+    let is_either = |l: &Loop| !of_slots(l) || l.step[..2] == [0; 2];
+    let unpacks = conversion.src.codec.is_none() || !assembled && nest.loops.iter().all(is_either);
+    unpacks
         && !matches!(conversion.op, Op::Cast { cast: Cast::Integer(..), .. })
         && bytes.is_some_and(|bytes| bytes <= MAX_BLOCK as u64)
 }
