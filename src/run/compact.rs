@@ -31,6 +31,10 @@ pub(super) struct Compaction<const N: usize> {
 }
 
 /// What brings elements together.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one in each run, on the stack: to box it would allocate"
+)]
 enum Way {
     /// Calls that copy or convert.
     Elements {

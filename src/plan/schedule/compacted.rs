@@ -50,6 +50,7 @@ fn are_blocks(loops: &[Loop], conversion: Conversion<'_>) -> bool {
     });
     let is_long = row.fold(1_u64, |row, l| row.saturating_mul(l.n)) >= LONG_ROW;
     tuning.compacted > 0
+        && !loops.is_empty()
         && codec.tile().rows() == 1
         && UnpackArgs::has_vector_code(number)
         && loops.iter().filter(is_slot).all(inside)
@@ -308,6 +309,33 @@ mod tests {
         let pages = "ttnn(dtype=bfloat16, layout=ROW_MAJOR, memory=INTERLEAVED, banks=12, alignment=64)";
         let paged = blocks(DType::F32, column, pages, Store::Streamed);
         assert_eq!(paged, stores_lines().then(|| vec![1, 512]));
+    }
+
+    #[test]
+    fn blocks_of_mx_formats_are_unpacked_together_unless_they_become_rows() {
+        let mx = "memref<512x512xmxfp8_e4m3>";
+        let of = |to: &str, store| blocks(DType::F32, mx, to, store);
+        let sticks = of("SpyreTensorLayout((512, 512), torch.float32)", Store::Streamed);
+        assert_eq!(sticks.is_some(), stores_lines());
+        assert_eq!(of("memref<512x512xbf16, strided<[1, 512]>>", Store::Streamed).is_some(), stores_lines());
+        // Kernels unpack to rows by whole lines, and what stays in the caches needs none.
+        assert_eq!(of("memref<512x512xf32>", Store::Streamed), None);
+        assert_eq!(of("SpyreTensorLayout((512, 512), torch.float32)", Store::Cached), None);
+        // Kernels unpack to none of f64.
+        assert_eq!(of("memref<512x512xf64, strided<[1, 512]>>", Store::Streamed), None);
+    }
+
+    /// A block of which a plan reads one element has no loop.
+    #[test]
+    fn one_element_of_a_block_is_unpacked_where_it_lies() {
+        let tensor = Tensor { shape: vec![1], dtype: DType::F32 };
+        let layout = |text: &str| -> Layout {
+            text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap()
+        };
+        let options = Options::default().with_store(Store::Streamed);
+        let (mx, row) = (layout("memref<1xmxfp8_e4m3>"), layout("memref<1xf32>"));
+        let plan = Plan::compile_with(&mx, &row, &options, &builtin::ZEN4).unwrap();
+        assert!(!plan.nests[0].schedule.compacted, "{plan}");
     }
 
     #[test]

@@ -363,6 +363,25 @@ mod tests {
         assert!(!fits(&plan_of(TILES, ROWS), [2, 2], 0), "tiles");
     }
 
+    #[test]
+    fn tiles_that_are_unpacked_together_have_room_for_all_elements() {
+        let plan = plan("memref<2x16xmxfp8_e4m3>", ROWS);
+        let of = |blocks: [u64; 2], from: [i64; 3]| {
+            let loops = [(1 << 40, [0, 33, 0], [0, 128, 0]), (32, from, [0, 4, 0])];
+            let nest = nest(&loops, Leaf::Element, |s| {
+                (s.rows, s.cols, s.blocks) = (Some(0), Some(1), blocks.to_vec());
+                (s.compacted, s.segment) = (true, 1);
+            });
+            compacts(&nest, plan.conversion())
+        };
+        let (slots, tiles) = ([0, 0, 1], MAX_BLOCK as u64 / 128);
+        // Whatever a block has of a tile.
+        for of_each in [1, 8, 32] {
+            assert!(of([tiles, of_each], slots) && !of([tiles + 1, of_each], slots), "{of_each}");
+        }
+        assert!(!of([2, 2], [0, 33, 1]), "from tile to tile and inside of them");
+    }
+
     /// Rows of 32 elements, assembled from another order.
     fn assembled(plan: &Plan, from: [i64; 3], to: [i64; 3], change: impl FnOnce(&mut Schedule)) -> bool {
         let nest = nest(&[(8, [0, 4, 0], to), (32, from, [0, 4, 0])], Leaf::Element, |s| {
