@@ -141,8 +141,10 @@ pub const SAPPHIRE_RAPIDS: Tuning = Tuning {
     run_segment: 8192,
     // With 128, tiles of bf16 and sticks have nine tenths of the speed; with 2048 tiles have.
     direct_pair: 512,
-    // Untilizing bf16 has two thirds of the speed with 256 or in blocks with runs of 4096 bytes, nine tenths with 64.
-    gathered_pair: 128,
+    // With 64, tiles on cores and on a mesh have nineteen twentieths of the speed.
+    direct_runs: 8,
+    // With 0, tiles of bf16 become f32 at six tenths of the speed, f64 at four tenths.
+    direct_apart: 4096,
     // With 256, sticks of SEN169 have nine tenths of the speed; with 4096 tiles have.
     direct_fetched: 1024,
     // Between layouts of 4 to 16 MiB copies are up to twice as fast with non-temporal stores; of 2 MiB, which L2 keeps, some are
