@@ -191,13 +191,12 @@ impl BlockCodec {
     }
 
     /// Whether every value of every packed tile is one of bfloat16, an infinity, or the NaN that a conversion makes: then tiles may be
-    /// unpacked to bfloat16 instead of binary32, and nothing is rounded. Not said of decodings with patterns of their own, and not of MX
-    /// floats, whose elements go down to 2^-16 under the smallest scale, where the numbers of bfloat16 end at 2^-133.
+    /// unpacked to bfloat16 instead of binary32, and nothing is rounded. Not said of decodings with patterns of their own.
     pub const fn fits_bf16(&self) -> bool {
         match self.rule() {
             // Eight bits, the last of them at 2^-133 under the smallest exponent.
             Rule::Bfp(_) => matches!(self.options.decoding, Decoding::Exact),
-            Rule::Mx(element) => !element.is_float(),
+            Rule::Mx(element) => element.fits_bf16(),
         }
     }
 

@@ -53,6 +53,15 @@ impl Element {
         matches!(self, Element::Float { .. })
     }
 
+    /// Whether elements under every scale are numbers of bfloat16, which end at 2^-133: the smallest scale is 2^-127, and none has more
+    /// than eight bits. The smallest E4M3 is 2^-9, E5M2 2^-16, an integer 2^-6.
+    pub(crate) const fn fits_bf16(self) -> bool {
+        match self {
+            Element::Float { fraction, bias, .. } => fraction as i32 + bias <= 7,
+            Element::Int { bits } => bits <= 8,
+        }
+    }
+
     /// Packs a block: the scale byte, and the codes in `codes`.
     pub(crate) fn pack(self, x: &[f32], codes: &mut [u8]) -> u8 {
         let scale = self.scale(x);
