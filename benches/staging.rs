@@ -8,6 +8,8 @@
 //! `transfer` the bytes divided by the bandwidth, and the bound is the greater of both and one slot of the lesser.
 //! Bandwidths are multiples of the rate at which slots are filled. Filling and the link run by turns; a row is the turn of the
 //! median ratio of nine.
+//!
+//! With `--features cuda` the same cases also go to the first GPU, by way of pinned slots, where there is one.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -40,6 +42,8 @@ fn main() -> tilewright::Result<()> {
     let worst = rows.iter().map(|row| row.wall / row.bound).fold(0.0, f64::max);
     let good = rows.iter().filter(|row| row.wall <= 1.05 * row.bound).count();
     println!("\n{good} of {} within 5 % of the bound, the farthest at {worst:.3} of it.", rows.len());
+    #[cfg(feature = "cuda")]
+    to_device(sizes, test, &executor)?;
     let mut arguments = std::env::args().skip_while(|a| a != "--chart").skip(1);
     if let Some(path) = arguments.next().filter(|_| !test) {
         let failed = |e| tilewright::Error::io(&path, "cannot write it", e);
@@ -109,6 +113,51 @@ fn table(
         rows.push(Row { case: name, slot_bytes, speed, fill, bound, wall });
     }
     Ok(rows)
+}
+
+/// The shortest of some runs to the first GPU, beside filling alone.
+#[cfg(feature = "cuda")]
+fn to_device(sizes: &[usize], test: bool, executor: &dyn Executor) -> tilewright::Result<()> {
+    use tilewright::stage::{Cuda, CudaSink};
+
+    let cuda = match Cuda::open(0) {
+        Ok(cuda) => cuda,
+        Err(error) => {
+            println!("\nNothing goes to a GPU: {error}");
+            return Ok(());
+        }
+    };
+    println!("\n| to a GPU | slot | fill | wall | GB/s there |\n|---|---|---|---|---|");
+    for name in CASES {
+        let case = Case::named(name).ok_or_else(|| tilewright::Error::value("case", name, "one there is"))?;
+        let job = case.at(if test { &case.l2 } else { &case.dram }, None)?;
+        let mut memory = Memory::new(0)?;
+        memory.prepare(&job)?;
+        let transfers = [Transfer { plan: &job.plan, source: Source::Memory(&memory.source) }];
+        let settings = Settings { executor, ..Settings::default() };
+        let buffer = std::sync::Arc::new(cuda.buffer(job.plan.destination_bytes())?);
+        let mut device = CudaSink::new(&cuda, vec![buffer])?;
+        for &slot_bytes in sizes {
+            let mut stager = Stager::new(SLOTS, slot_bytes, &mut cuda.pinned())?;
+            let mut shortest = [f64::INFINITY; 2];
+            for _ in 0..if test { 1 } else { RUNS } {
+                let mut free = Blocking::new(|_: &Slot| Ok(()));
+                let sinks: [&mut dyn Sink; 2] = [&mut free, &mut device];
+                for (sink, shortest) in sinks.into_iter().zip(&mut shortest) {
+                    *shortest = shortest.min(stager.run(&transfers, sink, &settings)?.wall.as_secs_f64());
+                }
+            }
+            let ([fill, wall], bytes) = (shortest, job.plan.destination_bytes() as f64);
+            println!(
+                "| {name} | {} KiB | {:.2} | {:.2} | {:.1} |",
+                slot_bytes >> 10,
+                fill * 1e3,
+                wall * 1e3,
+                bytes / wall / 1e9
+            );
+        }
+    }
+    Ok(())
 }
 
 /// What the wall time can be at best: the greater of filling and moving, and one slot of the lesser.
