@@ -7,6 +7,9 @@ is. In an environment of its own:
     python3.12 -m venv peers && peers/bin/pip install tilewright numpy torch onednn-cpu-gomp
     peers/bin/python python/benches/peers.py --json results.json
 
+Threads of OpenMP wait without using their processors here (OMP_WAIT_POLICY=passive, unless it is set): as they do by default they
+go on looking for work after each call, and whoever comes next shares all processors with them.
+
 `onednn-cpu-gomp` is oneDNN's C library, called through ctypes. For ttnn (its own environment: it needs an older numpy), set
 TT_METAL_MOCK_CLUSTER_DESC_PATH to tests/real_model/n150.yaml, which describes one device to it; only host code runs.
 """
@@ -22,6 +25,8 @@ import time
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
+
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numpy as np
 

@@ -77,7 +77,7 @@ impl<'p, const N: usize> Assembly<'p, N> {
             taken[schedule.segment] += overlap;
         }
         let mut calls = Calls::new(plan, nest, Places::From(0));
-        calls.prepare(&taken, false);
+        calls.prepare(&taken, None);
         let overlap = overlap as usize * plan.dst.block_bytes;
         Assembly { plan, nest, calls, size, segments, count, units, overlap, in_source }
     }

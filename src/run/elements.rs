@@ -73,15 +73,16 @@ impl<'p, const N: usize> Calls<'p, N> {
             && loops.into_iter().any(|(l, &n)| n > 1 && !self.places.has_in_a_range(l))
     }
 
-    /// Finds the calls for blocks of a size. `as_written`: in the order of the destination, not in that of the schedule.
+    /// Finds the calls for blocks of a size. `as_written`: in the order of the destination, not in that of the schedule, and so many runs
+    /// ahead the source is fetched.
     ///
     /// In place, for they take more than a kilobyte: to move them costs as much as to copy a small tensor.
-    pub(super) fn prepare(&mut self, size: &[u64; N], as_written: bool) {
+    pub(super) fn prepare(&mut self, size: &[u64; N], as_written: Option<usize>) {
         let Calls { plan, nest, .. } = *self;
         let (schedule, count) = (&nest.schedule, nest.loops.len());
         let natural: [usize; N] = std::array::from_fn(|i| i);
         let is_band = self.is_band(size);
-        let (within, rows) = if as_written || is_band {
+        let (within, rows) = if as_written.is_some() || is_band {
             let kernel = [schedule.cols, schedule.tiles];
             let innermost = (0..count).rev().find(|&i| !kernel.contains(&Some(i)));
             let in_unit = |&i: &usize| nest.loops[i].step[0] == 0 && nest.loops[i].step[3] == 0;
@@ -136,16 +137,18 @@ impl<'p, const N: usize> Calls<'p, N> {
         // on is fetched.
         let run = nest.loops.last().map_or(0, |run| run.n as i64 * run.step[1]);
         let next = within.iter().rev().skip(1).find(|&&i| size[i] > 1).map_or(0, |&i| nest.loops[i].step[1]);
+        let runs_fetched = as_written.unwrap_or(plan.tuning.runs_fetched);
         let distance = match schedule.prefetch_distance {
             _ if schedule.compacted => 0,
             // The next block of a band begins behind the loop that steps farthest.
             _ if is_band => (0..count).map(|i| size[i] as i64 * nest.loops[i].step[1]).max().unwrap_or(0),
-            0 if next != run && !schedule.assembled => next.saturating_mul(plan.tuning.runs_fetched as i64),
+            0 if next != run && !schedule.assembled => next.saturating_mul(runs_fetched as i64),
             distance => distance,
         };
         let strip = plan.conversion().strip(&nest.loops);
         self.hints = Hints {
             prefetch_distance: distance as isize,
+            to_l2: plan.tuning.direct_cache == 2,
             run_fetched: if schedule.in_order || is_band { self.run_fetched() } else { 0 },
             strip: strip.map_or(0, |strip| strip.bytes),
             strip_fetched: plan.tuning.transposed_fetched,

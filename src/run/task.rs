@@ -66,7 +66,7 @@ impl<'a, 'd> Task<'a, 'd> {
         let view = View::<FEW_LOOPS>::of(nest);
         let blocks = Blocks::new(nest, &view, 0);
         let mut calls = Calls::new(plan, nest, Places::From(0));
-        calls.prepare(&blocks.size, false);
+        calls.prepare(&blocks.size, None);
         let all = nest.loops.iter().zip(blocks.size).all(|(l, n)| l.n == n);
         calls.whole(blocks.at).filter(|_| all)
     }
@@ -187,10 +187,17 @@ impl<'a, 'd> Task<'a, 'd> {
 
     #[inline(never)]
     fn elements<const N: usize>(&mut self, nest: &ScheduledNest, view: &View<N>) {
-        let (plan, as_written) = (self.plan, self.is_as_written(nest, view));
+        let (plan, is_as_written) = (self.plan, self.is_as_written(nest, view));
+        let tuning = &plan.tuning;
+        let (most, fetched) = match plan.op {
+            _ if self.out.addr().is_multiple_of(LINE) => (tuning.between_run, tuning.runs_fetched),
+            Op::Copy(_) => (tuning.between_copied, tuning.between_fetched),
+            _ => (tuning.between_run, tuning.between_fetched),
+        };
+        let as_written = is_as_written.then_some(fetched);
         let mut blocks = Blocks::new(nest, view, self.source_begin);
-        if as_written {
-            let most = plan.tuning.between_run as u64;
+        if is_as_written {
+            let most = most as u64;
             let run = |step: i64| (most / step.unsigned_abs().max(1)).max(1);
             blocks.shorten(|l| run(l.step[1]).max(run(l.step[4])));
         }

@@ -188,6 +188,10 @@ constants! {
     /// The same where the destination begins between two lines. Such a block is written in the order of the destination, so that
     /// it should be in L2 whole.
     between_run: usize, 64, 1 << 30;
+    /// The same of elements that are copied.
+    between_copied: usize, 64, 1 << 30;
+    /// How many of its runs ahead the source is fetched in such blocks; a number, 0 leaves it to the processor.
+    between_fetched: usize, 0, 64;
     /// What is written together there: lines of the destination that are neighbours.
     direct_pair: usize, 64, 4096;
     /// The same where a line is gathered from runs of the source that are shorter than a line; 0 for lines that are written in
@@ -202,6 +206,8 @@ constants! {
     direct_apart: usize, 0, 1 << 30;
     /// How far ahead the source is fetched where many rows of it are read by turns; 0 fetches nothing.
     direct_fetched: usize, 0, 1 << 20;
+    /// The cache that elements which are copied at once are fetched to, 1 or 2; a number.
+    direct_cache: usize, 1, 2;
     /// How many runs ahead the source is fetched where runs that go at once lie apart; a number, 0 fetches nothing.
     runs_fetched: usize, 0, 64;
     /// Runs of the source that are shorter than this are copied in blocks of `direct_source` bytes with runs of `direct_segment` in the

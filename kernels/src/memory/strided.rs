@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::ahead::Ahead;
 use super::cache::{CACHE_LINE, prefetch_l1, prefetch_rows_l2, prefetch_runs_l2};
-use super::non_temporal::{STORE_BYTES, Stores};
+use super::non_temporal::{PART_BYTES, STORE_BYTES, Stores};
 use super::panels::{self, Panels};
 use super::squares::{REGISTER, SIDE, Transpose, block, square, square_together, squares};
 use super::strips::{self, Rows, Source, Strips, Together};
@@ -152,10 +152,10 @@ impl<'a> WindowCopy<'a> {
     }
 
     /// Copies elements of any multiple of [`STORE_BYTES`] by non-temporal stores. Four units of these bytes go together where
-    /// they can, of one element, of elements of a row, or of two rows; then what lies `distance` bytes from them is prefetched,
-    /// if `FETCHES`, and lines of what is `ahead`.
+    /// they can, of one element, of elements of a row, or of two rows; then what lies `distance` bytes from them is fetched to the
+    /// cache `FETCHES`, unless that is 0, and lines of what is `ahead`.
     #[inline(always)]
-    fn each_non_temporal<const FETCHES: bool, const AVX: bool>(
+    fn each_non_temporal<const FETCHES: usize, const AVX: bool>(
         self,
         stores: Stores<AVX>,
         distance: isize,
@@ -221,19 +221,26 @@ impl<'a> WindowCopy<'a> {
         }
     }
 
-    /// Copies elements of any multiple of [`STORE_BYTES`], each unit by two non-temporal stores.
+    /// Copies elements of any multiple of [`STORE_BYTES`] that begin on multiples of [`PART_BYTES`], part by part. L2 is asked for what
+    /// lies `distance` bytes from each, unless that is 0.
     #[inline(always)]
-    fn each_by_halves<const AVX: bool>(self, stores: Stores<AVX>) {
-        let elem = self.elem;
+    fn each_in_parts<const AVX: bool>(self, stores: Stores<AVX>, distance: isize) {
+        let (elem, source) = (self.elem, self.src);
         assert!(elem.is_multiple_of(STORE_BYTES));
         let (src, dst) = (self.src.as_ptr(), self.dst.as_mut_ptr().cast::<u8>());
         self.for_each_at(
             #[inline(always)]
             |from, to| {
                 for unit in (0..elem).step_by(STORE_BYTES) {
-                    // SAFETY: M1, and these bytes are a part of an element; `StridedCopy::each_non_temporal` has found all
-                    // elements on multiples of half a unit.
-                    unsafe { stores.copy_halves(src.offset(from).add(unit), dst.offset(to).add(unit)) };
+                    if distance != 0 {
+                        let later = (from as usize + unit).wrapping_add_signed(distance);
+                        prefetch_rows_l2::<1>(source, later, 0);
+                    }
+                    for part in [unit, unit + PART_BYTES] {
+                        // SAFETY: M1, and these bytes are a part of an element; `StridedCopy::each_non_temporal` has found all
+                        // elements on multiples of parts.
+                        unsafe { stores.copy_part(src.offset(from).add(part), dst.offset(to).add(part)) };
+                    }
                 }
             },
         );
@@ -302,21 +309,27 @@ impl<'a> WindowCopy<'a> {
         transpose: T,
     ) {
         let WindowCopy { elem, src, src_at, dst, dst_at, window } = self;
+        let dst_begin = dst.as_ptr().addr().wrapping_add(dst_at);
         let to_line = src.as_ptr().addr().wrapping_add(src_at).wrapping_neg() % CACHE_LINE;
         let together = Together { first: to_line / elem, each: CACHE_LINE / elem, least: B };
         let rows = Rows { dst, at: dst_at, step: window.dst_row, rows: window.rows, cols: window.cols, elem };
         assert_eq!(elem * B, REGISTER);
         let source = Transposed::<B, _> { src, src_at, window, transpose };
-        let panels = Panels { run: hints.strip, panel: hints.panel, fetched: hints.panels_fetched };
-        if const { T::PAIRS } && hints.panel > 0 && stores.has_whole_lines() && whole_lines::suit(&rows) {
+        // Rows that all begin at one place between two lines are made faster from where the source lies.
+        let is_between =
+            dst_begin % CACHE_LINE != 0 && window.dst_row.unsigned_abs().is_multiple_of(CACHE_LINE);
+        let panel = if is_between { 0 } else { hints.panel };
+        let panels = Panels { run: hints.strip, panel, fetched: hints.panels_fetched };
+        if const { T::PAIRS } && panel > 0 && stores.has_whole_lines() && whole_lines::suit(&rows) {
             // SAFETY: S1: the processor has AVX-512 F, BW, DQ and VL.
             return unsafe { whole_lines::write(rows, panels, &source, transpose) };
         }
         // Of other elements, and without vectors of 256 bits, they are not worth the time it takes to compile them.
-        if const { AVX && matches!(REGISTER / B, 2 | 4) } && hints.panel > 0 {
+        if const { AVX && matches!(REGISTER / B, 2 | 4) } && panel > 0 {
             return panels::write(stores, rows, panels, &source);
         }
-        let strips = Strips { bytes: hints.strip, together, fetched: hints.strip_fetched / elem };
+        let strips =
+            Strips { bytes: hints.strip.min(2 * CACHE_LINE), together, fetched: hints.strip_fetched / elem };
         strips::write(stores, rows, strips, &source);
     }
 }
@@ -419,6 +432,9 @@ impl<const B: usize, T: Transpose<B>> panels::Source for Transposed<'_, B, T> {
 pub struct Hints {
     /// Bytes from what is being read to what is fetched meanwhile; 0 for nothing.
     pub prefetch_distance: isize,
+    /// Whether copies that are stored past the caches fetch that to L2 alone: L1 could not keep lines of rows that lie a power of two
+    /// apart.
+    pub to_l2: bool,
     /// If it is not 0, what is fetched is a run of so many bytes, in the order in which it lies. The prefetch distance is where it begins,
     /// from the first element.
     pub run_fetched: usize,
@@ -574,9 +590,9 @@ impl<'a> StridedCopy<'a> {
         StridedCopy { first, outer, hints, ahead, has_pairs }
     }
 
-    /// Whether non-temporal stores can make every element: units of [`STORE_BYTES`] on multiples of half as many.
+    /// Whether non-temporal stores can make every element: units of [`STORE_BYTES`] on multiples of [`PART_BYTES`].
     pub(crate) fn suits_non_temporal(&self) -> bool {
-        self.first.elem.is_multiple_of(STORE_BYTES) && self.is_aligned(STORE_BYTES / 2)
+        self.first.elem.is_multiple_of(STORE_BYTES) && self.is_aligned(PART_BYTES)
     }
 
     /// Whether every element begins on a multiple of `bytes`.
@@ -638,11 +654,11 @@ impl<'a> StridedCopy<'a> {
     #[inline(always)]
     pub(crate) fn each_non_temporal<const AVX: bool>(mut self, stores: Stores<AVX>) {
         assert!(self.suits_non_temporal(), "not whole aligned units of {STORE_BYTES} bytes");
-        let distance = self.hints.prefetch_distance;
+        let Hints { prefetch_distance: distance, to_l2, .. } = self.hints;
         if !self.is_aligned(STORE_BYTES) {
             self.for_each(
                 #[inline(always)]
-                |copy| copy.each_by_halves(stores),
+                |copy| copy.each_in_parts(stores, distance),
             );
             return stores.end();
         }
@@ -650,9 +666,10 @@ impl<'a> StridedCopy<'a> {
         self.for_each(
             #[inline(always)]
             |copy| match (&mut ahead, distance) {
-                (None, 0) => copy.each_non_temporal::<false, AVX>(stores, 0, None),
-                (None, _) => copy.each_non_temporal::<true, AVX>(stores, distance, None),
-                (ahead, _) => copy.each_non_temporal::<false, AVX>(stores, 0, ahead.as_mut()),
+                (None, 0) => copy.each_non_temporal::<0, AVX>(stores, 0, None),
+                (None, _) if to_l2 => copy.each_non_temporal::<2, AVX>(stores, distance, None),
+                (None, _) => copy.each_non_temporal::<1, AVX>(stores, distance, None),
+                (ahead, _) => copy.each_non_temporal::<0, AVX>(stores, 0, ahead.as_mut()),
             },
         );
         stores.end();

@@ -131,6 +131,7 @@ fn sweep_strips(tested: &'static Kernels, rule: &'static Kernels) {
                                 prefetch_distance: 256,
                                 strip,
                                 strip_fetched: 256,
+                                to_l2: false,
                                 run_fetched: 0,
                                 panel,
                                 panels_fetched: panel / 512,
@@ -237,7 +238,8 @@ pub(crate) fn sweep_non_temporal(tested: &'static Kernels, rule: &'static Kernel
                 let mut dst = vec![before; 36 * pitch + 128];
                 let aligned = dst.as_ptr().align_offset(64);
                 kernels.non_temporal(as_written(&mut dst), |dst| {
-                    let hints = Hints { prefetch_distance: distance, run_fetched, ..Hints::default() };
+                    let to_l2 = before == 0;
+                    let hints = Hints { prefetch_distance: distance, to_l2, run_fetched, ..Hints::default() };
                     kernels.copy_loops(elem, &src, 0, dst, aligned + at, &w, &outer, hints);
                 });
                 dst[aligned..][..36 * pitch + 64].to_vec()
