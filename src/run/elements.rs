@@ -15,6 +15,9 @@ use super::slots::{self, SlotLoop};
 use crate::plan::ir::{AddressPair, LINE, ScheduledNest, WholeCall};
 use crate::plan::{Op, OutOfRange, Plan};
 
+/// Bytes of runs that L1 keeps when they are fetched to it: few of them are read by turns.
+const LONG_RUN: i64 = 512;
+
 /// The kernel calls for blocks of one size, of a nest of at most `N` loops: which of them a call takes, and which are walked
 /// around it.
 pub(super) struct Calls<'p, const N: usize> {
@@ -148,7 +151,7 @@ impl<'p, const N: usize> Calls<'p, N> {
         let strip = plan.conversion().strip(&nest.loops);
         self.hints = Hints {
             prefetch_distance: distance as isize,
-            to_l2: plan.tuning.direct_cache == 2,
+            to_l2: plan.tuning.direct_cache == 2 && self.has_short_runs(),
             run_fetched: if schedule.in_order || is_band { self.run_fetched() } else { 0 },
             strip: strip.map_or(0, |strip| strip.bytes),
             strip_fetched: plan.tuning.transposed_fetched,
@@ -179,6 +182,18 @@ impl<'p, const N: usize> Calls<'p, N> {
             taken: self.taken,
             hints: self.hints,
         })
+    }
+
+    /// Whether what follows one another on both sides is less than [`LONG_RUN`].
+    fn has_short_runs(&self) -> bool {
+        let mut run = self.plan.dst.block_bytes as i64;
+        for (l, &n) in self.nest.loops.iter().zip(&self.size).rev().filter(|(_, n)| **n > 1) {
+            if [l.step[1], l.step[4]] != [run; 2] {
+                break;
+            }
+            run = run.saturating_mul(n as i64);
+        }
+        run < LONG_RUN
     }
 
     /// Of the block that is fetched next, what each of a block's calls fetches.

@@ -206,7 +206,7 @@ constants! {
     direct_apart: usize, 0, 1 << 30;
     /// How far ahead the source is fetched where many rows of it are read by turns; 0 fetches nothing.
     direct_fetched: usize, 0, 1 << 20;
-    /// The cache that elements which are copied at once are fetched to, 1 or 2; a number.
+    /// The cache that copies of short runs fetch it to, 1 or 2; a number.
     direct_cache: usize, 1, 2;
     /// How many runs ahead the source is fetched where runs that go at once lie apart; a number, 0 fetches nothing.
     runs_fetched: usize, 0, 64;
