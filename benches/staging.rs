@@ -18,7 +18,7 @@ use tilewright::run::{Executor, Pool};
 use tilewright::stage::{
     Blocking, HugePages, Link, Settings, Sink, Slot, Source, Stager, SystemClock, Transfer,
 };
-use tilewright_benches::{Case, Memory};
+use tilewright_benches::{Case, Job, Memory};
 
 const CASES: [&str; 2] = ["tilize f32", "f32 to bfp8 tiles"];
 const SLOTS: usize = 3;
@@ -62,6 +62,15 @@ struct Row {
     wall: f64,
 }
 
+/// A case of the size that is asked for, and its source.
+fn prepared(name: &str, test: bool) -> tilewright::Result<(Job, Memory)> {
+    let case = Case::named(name).ok_or_else(|| tilewright::Error::value("case", name, "one there is"))?;
+    let job = case.at(if test { &case.l2 } else { &case.dram }, None)?;
+    let mut memory = Memory::new(0)?;
+    memory.prepare(&job)?;
+    Ok((job, memory))
+}
+
 /// The rows of one case and one size of slots.
 fn table(
     name: &'static str,
@@ -69,10 +78,7 @@ fn table(
     test: bool,
     executor: &dyn Executor,
 ) -> tilewright::Result<Vec<Row>> {
-    let case = Case::named(name).ok_or_else(|| tilewright::Error::value("case", name, "one there is"))?;
-    let job = case.at(if test { &case.l2 } else { &case.dram }, None)?;
-    let mut memory = Memory::new(0)?;
-    memory.prepare(&job)?;
+    let (job, memory) = prepared(name, test)?;
     let transfers = [Transfer { plan: &job.plan, source: Source::Memory(&memory.source) }];
     let settings = Settings { executor, ..Settings::default() };
     let mut stager = Stager::new(SLOTS, slot_bytes, &mut HugePages)?;
@@ -118,6 +124,8 @@ fn table(
 /// The shortest of some runs to the first GPU, beside filling alone.
 #[cfg(feature = "cuda")]
 fn to_device(sizes: &[usize], test: bool, executor: &dyn Executor) -> tilewright::Result<()> {
+    use std::sync::Arc;
+
     use tilewright::stage::{Cuda, CudaSink};
 
     let cuda = match Cuda::open(0) {
@@ -129,13 +137,10 @@ fn to_device(sizes: &[usize], test: bool, executor: &dyn Executor) -> tilewright
     };
     println!("\n| to a GPU | slot | fill | wall | GB/s there |\n|---|---|---|---|---|");
     for name in CASES {
-        let case = Case::named(name).ok_or_else(|| tilewright::Error::value("case", name, "one there is"))?;
-        let job = case.at(if test { &case.l2 } else { &case.dram }, None)?;
-        let mut memory = Memory::new(0)?;
-        memory.prepare(&job)?;
+        let (job, memory) = prepared(name, test)?;
         let transfers = [Transfer { plan: &job.plan, source: Source::Memory(&memory.source) }];
         let settings = Settings { executor, ..Settings::default() };
-        let buffer = std::sync::Arc::new(cuda.buffer(job.plan.destination_bytes())?);
+        let buffer = Arc::new(cuda.buffer(job.plan.destination_bytes())?);
         let mut device = CudaSink::new(&cuda, vec![buffer])?;
         for &slot_bytes in sizes {
             let mut stager = Stager::new(SLOTS, slot_bytes, &mut cuda.pinned())?;

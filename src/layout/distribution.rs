@@ -101,9 +101,7 @@ impl RoundRobin {
 
     /// Where a unit lies.
     fn place(&self, unit: u64) -> u64 {
-        // Most tensors are dealt in one round, and pages are written by themselves: a division less is worth it.
-        let (round, unit) =
-            if unit < self.round() { (0, unit) } else { (unit / self.round(), unit % self.round()) };
+        let (round, unit) = (unit / self.round(), unit % self.round());
         let (nth, buffer) = (unit / self.buffers, unit % self.buffers);
         let number = self.permutation.as_ref().map_or(buffer, |n| n.to[buffer as usize].into());
         round * self.round() + number * self.capacity + nth

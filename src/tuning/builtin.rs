@@ -43,8 +43,9 @@ pub(crate) const COMMON: Tuning = Tuning {
     direct_run: 64 << 10,
     // Found on Cascade Lake: with 16 KiB untilizing f32 has two thirds of the speed.
     between_run: 4096,
-    between_copied: 4096,
-    // On Zen 4 untilizing f32 is twice as fast so as with 4, unstickifying 2.6 times.
+    // With 4096 tilizing f32 has eight tenths of the speed on Emerald Rapids; on Zen 4 nine, untilizing f32 six, but conversions more.
+    between_copied: 2048,
+    // On Zen 4 untilizing f32 is 1.5 times as fast by this and the number before as with 4 and 4096, unstickifying three times.
     between_fetched: 16,
     // With one line tiles are a fifth slower.
     direct_pair: 128,
@@ -93,11 +94,8 @@ pub const ZEN4: Tuning = Tuning {
     direct_apart: 4096,
     // With 0 tiles on a mesh are a tenth faster, and plain sticks have nine tenths of the speed.
     direct_fetched: 2048,
-    // L1 does not keep lines of rows a power of two apart: with 1 tilizing bf16 has 0.85 of the speed, onto a mesh three quarters. Of
-    // runs that follow one another it does: fetched to L2, those of tiles that go to tiles elsewhere have eight tenths.
+    // L1 does not keep lines of rows a power of two apart: with 1 tilizing bf16 has eight tenths of the speed, onto a mesh seven.
     direct_cache: 2,
-    // With 4096 untilizing f32 has six tenths of the speed, tilizing f32 nine; conversions have more by it.
-    between_copied: 2048,
     // With 16 untilizing f32 has half of the speed.
     between_fetched: 64,
     ..COMMON
@@ -158,8 +156,6 @@ pub const SAPPHIRE_RAPIDS: Tuning = Tuning {
     direct_apart: 4096,
     // With 256, sticks of SEN169 have nine tenths of the speed; with 4096 tiles have.
     direct_fetched: 1024,
-    // With 4096 tilizing f32 has eight tenths of the speed.
-    between_copied: 2048,
     // Between layouts of 4 to 16 MiB copies are up to twice as fast with non-temporal stores; of 2 MiB, which L2 keeps, some are
     // slower.
     direct_from: 4 << 20,

@@ -350,9 +350,7 @@ mod instructions {
                 }
             }
         }
-    }
 
-    impl NonTemporal {
         /// Copies parts of lines that begin and end on multiples of [`PART_BYTES`], as [`NonTemporal::copy_lines`] copies lines.
         ///
         /// # Panics
