@@ -9,6 +9,7 @@
 //! | `vectors` | arithmetic on fixed arrays, and the packing and unpacking of tiles made of it |
 //! | [`formats`] | what codes mean: the scalar rules, group sizes and roundings |
 //! | `memory` | bounds, loads, stores and prefetches; stores that bypass the caches |
+//! | `level` | what a body knows of its instruction set |
 //!
 //! A kernel never allocates, and touches no byte that its arguments do not name.
 #![deny(unsafe_code)]
@@ -16,6 +17,7 @@
 #[allow(unsafe_code)]
 mod api;
 pub mod formats;
+mod level;
 #[allow(unsafe_code)]
 mod memory;
 mod moves;

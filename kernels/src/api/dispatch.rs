@@ -2,14 +2,17 @@
 //!
 //! A kernel body is a safe `#[inline(always)]` function. The registry instantiates it once per level: called from
 //! a function compiled for the level's features it is inlined there and compiled with them. A helper that is not
-//! inlined silently loses the features (and half the speed), hence `#[inline(always)]` down the whole chain.
+//! inlined silently loses the features (and half the speed), hence `#[inline(always)]` down the whole chain. What a body hands to
+//! [`Level::part`] is compiled for the level too, as a function of its own.
 //!
 //! Fact D1, cited by the unsafe blocks here: the table of a level leaves this module only through
-//! [`Kernels::for_isa`], which has asked the processor for every feature the level's functions are compiled for.
+//! [`Kernels::for_isa`], which has asked the processor for every feature the level's functions are compiled for. A value of the type
+//! that stands for a level is made only by these functions.
 
 use super::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use super::isa::features;
+use crate::level::Level;
 use crate::memory::{NonTemporal, StridedCopy};
 use crate::moves::cast::Casting;
 use crate::moves::convert::Conversion;
@@ -123,21 +126,46 @@ macro_rules! kernels {
         }
     };
 
-    ($features:tt @instance $table:ident $isa:expr, $which:ident
+    ($features:tt @instance $level:ident $table:ident $isa:expr, $which:ident
         $($name:ident($($arg:ident: $ty:ty),*): $body:path, $scalar:path, $sweep:path;)*) => {
-        static $table: Kernels = {
-            $(kernels!($features @function $which $name($($arg: $ty),*), $body, $scalar);)*
-            Kernels { isa: $isa, table: Table { $($name),* } }
-        };
+        /// The instances of one level, each in a module of its own, so that compilers take them side by side.
+        mod $level {
+            $(pub(super) mod $name {
+                use crate::api::dispatch::*;
+                kernels!($features @function $which $name($($arg: $ty),*), $body, $scalar);
+            })*
+        }
+        static $table: Kernels =
+            Kernels { isa: $isa, table: Table { $($name: $level::$name::$name),* } };
     };
     ([$($feature:literal)*] @function body $name:ident($($arg:ident: $ty:ty),*), $body:path, $scalar:path) => {
         $(#[target_feature(enable = $feature)])*
-        fn $name($($arg: $ty),*) {
-            $body($($arg),*)
+        pub(in crate::api::dispatch) fn $name($($arg: $ty),*) {
+            $body(Here(()), $($arg),*)
+        }
+
+        /// The level of this instance. Only the instance makes it.
+        #[derive(Clone, Copy)]
+        struct Here(());
+
+        impl Level for Here {
+            #[inline(always)]
+            fn part<R>(self, body: impl FnOnce() -> R) -> R {
+                $(#[target_feature(enable = $feature)])*
+                #[inline(never)]
+                fn part<R>(body: impl FnOnce() -> R) -> R {
+                    body()
+                }
+                #[allow(unused_unsafe, reason = "not every level has features")]
+                // SAFETY: D1: an instance made this value, so that the processor has the features.
+                unsafe {
+                    part(body)
+                }
+            }
         }
     };
     ([] @function scalar $name:ident($($arg:ident: $ty:ty),*), $body:path, $scalar:path) => {
-        fn $name($($arg: $ty),*) {
+        pub(in crate::api::dispatch) fn $name($($arg: $ty),*) {
             $scalar($($arg),*)
         }
     };
@@ -161,12 +189,12 @@ macro_rules! kernels {
     // The registry: `name(arguments): body, scalar rule, sweep;`
     ($($list:tt)*) => {
         kernels!(@table $($list)*);
-        kernels!([] @instance SCALAR Isa::Scalar, scalar $($list)*);
-        kernels!([] @instance BASE Isa::Base, body $($list)*);
+        kernels!([] @instance scalar SCALAR Isa::Scalar, scalar $($list)*);
+        kernels!([] @instance base BASE Isa::Base, body $($list)*);
         #[cfg(target_arch = "x86_64")]
-        features!(V3 kernels @instance V3 Isa::V3, body $($list)*);
+        features!(V3 kernels @instance v3 V3 Isa::V3, body $($list)*);
         #[cfg(target_arch = "x86_64")]
-        features!(V4 kernels @instance V4 Isa::V4, body $($list)*);
+        features!(V4 kernels @instance v4 V4 Isa::V4, body $($list)*);
         kernels!(@tests $($list)*);
     };
 }

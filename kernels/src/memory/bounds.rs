@@ -14,17 +14,28 @@ pub(crate) fn lies_inside(
     elem: usize,
     loops: impl IntoIterator<Item = (usize, isize)>,
 ) -> bool {
-    let inside = || {
-        let at = isize::try_from(at).ok()?;
-        // Folded, for the loops are a chain of a few: stepped through, that takes as long as to copy a row of them.
-        let (first, last) = loops.into_iter().try_fold((at, at), |(first, last), (iterations, stride)| {
+    reach(at, loops).is_some_and(
+        #[inline(always)]
+        |(first, last)| {
+            let end = usize::try_from(last).ok().and_then(|last| last.checked_add(elem));
+            first >= 0 && end.is_some_and(|end| end <= len)
+        },
+    )
+}
+
+/// The first bytes of the lowest and the highest element of a loop nest, unless `isize` cannot express one.
+#[inline(always)]
+fn reach(at: usize, loops: impl IntoIterator<Item = (usize, isize)>) -> Option<(isize, isize)> {
+    let at = isize::try_from(at).ok()?;
+    // Folded, for the loops are a chain of a few: stepped through, that takes as long as to copy a row of them.
+    loops.into_iter().try_fold(
+        (at, at),
+        #[inline(always)]
+        |(first, last), (iterations, stride)| {
             let distance = isize::try_from(iterations - 1).ok()?.checked_mul(stride)?;
             Some((first.checked_add(distance.min(0))?, last.checked_add(distance.max(0))?))
-        })?;
-        let end = usize::try_from(last).ok()?.checked_add(elem)?;
-        Some(first >= 0 && end <= len)
-    };
-    inside().unwrap_or(false)
+        },
+    )
 }
 
 /// Panics unless the elements lie inside a source of `len` bytes.

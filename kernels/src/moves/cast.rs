@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use super::convert::makes_lines;
 use super::strided::{self, Blocks, Scratch, Side};
 use crate::formats::{Cast, Integer, Number};
+use crate::level::Level;
 use crate::memory::{Destination, Elements, OuterLoop, Output, Window, for_each_iteration};
 use crate::vectors::binary32::{self, Source};
 use crate::vectors::lanes::{Bf16, F16, Sen169};
@@ -77,7 +78,7 @@ macro_rules! with_type {
 
 /// Loops that the compiler vectorises, one for each pair of types; what is strided by way of L1.
 #[inline(always)]
-pub(crate) fn body(on: Casting<'_>) {
+pub(crate) fn body(level: impl Level, on: Casting<'_>) {
     let Casting { cast, src, mut dst, window, prefetch_distance, fits, .. } = on;
     let blocks = Blocks::new(window, cast.source_size(), cast.size(), dst.is_streamed());
     let mut scratch = Scratch::default();
@@ -88,13 +89,14 @@ pub(crate) fn body(on: Casting<'_>) {
             let src = Side { bytes: src, at: on.src_at.wrapping_add_signed(from), size: cast.source_size() };
             let dst = Side { bytes: &mut dst, at: on.dst_at.wrapping_add_signed(to), size: cast.size() };
             strided::convert(
+                level,
                 blocks,
                 src,
                 dst,
                 (prefetch_distance, &mut None),
                 &mut scratch,
                 #[inline(always)]
-                |src, dst| *fits &= run(cast, src, dst),
+                |src, dst| *fits &= run(level, cast, src, dst),
             );
         },
     );
@@ -102,31 +104,40 @@ pub(crate) fn body(on: Casting<'_>) {
 
 /// Casts elements that lie one after another on both sides; whether all of them fit.
 #[inline(always)]
-fn run(cast: Cast, src: &[u8], dst: &mut [MaybeUninit<u8>]) -> bool {
+fn run(level: impl Level, cast: Cast, src: &[u8], dst: &mut [MaybeUninit<u8>]) -> bool {
     let (source, number) = match cast {
-        Cast::Value(Integer::U8, Number::Bf16) => return bytes::<Bf16>(src, dst),
-        Cast::Value(Integer::U8, Number::F16) => return bytes::<F16>(src, dst),
-        Cast::Value(Integer::U8, Number::Sen169) => return bytes::<Sen169>(src, dst),
-        Cast::Integer(from, to) => return whole_numbers(from, to, src, dst),
+        Cast::Value(Integer::U8, Number::Bf16) => return bytes::<Bf16>(level, src, dst),
+        Cast::Value(Integer::U8, Number::F16) => return bytes::<F16>(level, src, dst),
+        Cast::Value(Integer::U8, Number::Sen169) => return bytes::<Sen169>(level, src, dst),
+        Cast::Integer(from, to) => return whole_numbers(level, from, to, src, dst),
         Cast::Value(from, to) => (Source::Integer(from), to),
         Cast::Truth(to) => (Source::Truth, to),
     };
-    binary32::convert(source, number, src, dst);
+    binary32::convert(level, source, number, src, dst);
     true
 }
 
 /// [`run`] of integers of 8 bits that become floats of 16.
 #[inline(always)]
-fn bytes<B: Bits16>(src: &[u8], dst: &mut [MaybeUninit<u8>]) -> bool {
-    steps::convert::<U8To<B>, 1, 2>(src, dst);
+fn bytes<B: Bits16>(level: impl Level, src: &[u8], dst: &mut [MaybeUninit<u8>]) -> bool {
+    level.part(
+        #[inline(always)]
+        || steps::convert::<U8To<B>, 1, 2>(src, dst),
+    );
     true
 }
 
 /// [`run`] of integers among each other.
 #[inline(always)]
 #[allow(clippy::unnecessary_fallible_conversions, reason = "of some pairs of types, every value fits")]
-fn whole_numbers(from: Integer, to: Integer, src: &[u8], dst: &mut [MaybeUninit<u8>]) -> bool {
-    with_type!(from, From => with_type!(to, To => {
+fn whole_numbers(
+    level: impl Level,
+    from: Integer,
+    to: Integer,
+    src: &[u8],
+    dst: &mut [MaybeUninit<u8>],
+) -> bool {
+    with_type!(from, From => level.part(#[inline(always)] || with_type!(to, To => {
         let mut fits = true;
         let src = src.as_chunks::<{ size_of::<From>() }>().0;
         for (src, dst) in src.iter().zip(dst.as_chunks_mut::<{ size_of::<To>() }>().0) {
@@ -137,7 +148,7 @@ fn whole_numbers(from: Integer, to: Integer, src: &[u8], dst: &mut [MaybeUninit<
             *dst = whole.unwrap_or(beyond).to_le_bytes().map(MaybeUninit::new);
         }
         fits
-    }))
+    })))
 }
 
 /// Each element is [`Cast::apply`].

@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use super::strided::{self, Blocks, FACE, STICK, Scratch, Side};
 use super::transpose::{self, SQUARE};
 use crate::formats::Number;
+use crate::level::Level;
 use crate::memory::{
     Ahead, CACHE_LINE, Destination, Elements, Hints, OuterLoop, Output, Window, as_uninit,
     for_each_iteration, load_rows, prefetch_rows_l2, store_rows,
@@ -132,7 +133,7 @@ impl<'a> Conversion<'a> {
 
     /// Elements that do not lie one after another on both sides, and pairs of formats without a loop of their own.
     #[inline(always)]
-    fn strided(self) {
+    fn strided(self, level: impl Level) {
         let Conversion { from, to, src, mut dst, window, prefetch_distance, mut ahead, .. } = self;
         let blocks = Blocks::new(window, from.size(), to.size(), dst.is_streamed());
         let mut scratch = Scratch::default();
@@ -144,13 +145,14 @@ impl<'a> Conversion<'a> {
                 let dst =
                     Side { bytes: &mut dst, at: self.dst_at.wrapping_add_signed(dst_at), size: to.size() };
                 strided::convert(
+                    level,
                     blocks,
                     src,
                     dst,
                     (prefetch_distance, &mut ahead),
                     &mut scratch,
                     #[inline(always)]
-                    |src, dst| run(from, to, src, dst),
+                    |src, dst| run(level, from, to, src, dst),
                 );
             },
         );
@@ -297,8 +299,8 @@ impl<'a> Conversion<'a> {
         let from: [[[u8; M]; COLS]; R] = load_rows(self.src, src, src_row);
         let mut to = [[[0; N]; COLS]; R];
         if S::HAS_SHORT_CUT && COLS == STICK {
-            for (to, from) in to.iter_mut().zip(&from) {
-                *to = S::some(from);
+            for r in 0..R {
+                to[r] = S::some(&from[r]);
             }
         } else if S::HAS_SHORT_CUT && COLS == FACE {
             S::some_into(from.as_flattened(), to.as_flattened_mut());
@@ -354,52 +356,127 @@ enum Lie {
 
 /// Vector code: at once where elements lie one after another on both sides or are transposed, by way of L1 where they are not.
 #[inline(always)]
-pub(crate) fn body(on: Conversion<'_>) {
+pub(crate) fn body(level: impl Level, on: Conversion<'_>) {
     let (on, lie) = on.oriented();
     if lie == Lie::Apart {
-        return on.turned().strided();
+        return on.turned().strided(level);
     }
     match (on.from, on.to) {
-        (Number::F32, Number::Bf16) => on.steps::<By<F32, Bf16>, 4, 2>(lie),
-        (Number::F32, Number::F16) => on.steps::<By<F32, F16>, 4, 2>(lie),
-        (Number::F32, Number::Sen169) => on.steps::<By<F32, Sen169>, 4, 2>(lie),
-        (Number::Bf16, Number::F32) => on.steps::<By<Bf16, F32>, 2, 4>(lie),
-        (Number::Bf16, Number::F16) => on.steps::<By<Bf16, F16>, 2, 2>(lie),
-        (Number::Bf16, Number::Sen169) => on.steps::<Bf16ToSen169, 2, 2>(lie),
-        (Number::F16, Number::F32) => on.steps::<By<F16, F32>, 2, 4>(lie),
-        (Number::F16, Number::Bf16) => on.steps::<F16ToBf16, 2, 2>(lie),
-        (Number::F16, Number::Sen169) => on.steps::<F16ToSen169, 2, 2>(lie),
-        (Number::Sen169, Number::F32) => on.steps::<By<Sen169, F32>, 2, 4>(lie),
-        (Number::Sen169, Number::Bf16) => on.steps::<Sen169ToBf16, 2, 2>(lie),
-        (Number::Sen169, Number::F16) => on.steps::<Sen169ToF16, 2, 2>(lie),
-        _ => on.strided(),
+        (Number::F32, Number::Bf16) => level.part(
+            #[inline(always)]
+            || on.steps::<By<F32, Bf16>, 4, 2>(lie),
+        ),
+        (Number::F32, Number::F16) => level.part(
+            #[inline(always)]
+            || on.steps::<By<F32, F16>, 4, 2>(lie),
+        ),
+        (Number::F32, Number::Sen169) => level.part(
+            #[inline(always)]
+            || on.steps::<By<F32, Sen169>, 4, 2>(lie),
+        ),
+        (Number::Bf16, Number::F32) => level.part(
+            #[inline(always)]
+            || on.steps::<By<Bf16, F32>, 2, 4>(lie),
+        ),
+        (Number::Bf16, Number::F16) => level.part(
+            #[inline(always)]
+            || on.steps::<By<Bf16, F16>, 2, 2>(lie),
+        ),
+        (Number::Bf16, Number::Sen169) => level.part(
+            #[inline(always)]
+            || on.steps::<Bf16ToSen169, 2, 2>(lie),
+        ),
+        (Number::F16, Number::F32) => level.part(
+            #[inline(always)]
+            || on.steps::<By<F16, F32>, 2, 4>(lie),
+        ),
+        (Number::F16, Number::Bf16) => level.part(
+            #[inline(always)]
+            || on.steps::<F16ToBf16, 2, 2>(lie),
+        ),
+        (Number::F16, Number::Sen169) => level.part(
+            #[inline(always)]
+            || on.steps::<F16ToSen169, 2, 2>(lie),
+        ),
+        (Number::Sen169, Number::F32) => level.part(
+            #[inline(always)]
+            || on.steps::<By<Sen169, F32>, 2, 4>(lie),
+        ),
+        (Number::Sen169, Number::Bf16) => level.part(
+            #[inline(always)]
+            || on.steps::<Sen169ToBf16, 2, 2>(lie),
+        ),
+        (Number::Sen169, Number::F16) => level.part(
+            #[inline(always)]
+            || on.steps::<Sen169ToF16, 2, 2>(lie),
+        ),
+        _ => on.strided(level),
     }
 }
 
 /// Converts elements that lie one after another on both sides, any format to any other.
 #[inline(always)]
-fn run(from: Number, to: Number, src: &[u8], dst: &mut [MaybeUninit<u8>]) {
+fn run(level: impl Level, from: Number, to: Number, src: &[u8], dst: &mut [MaybeUninit<u8>]) {
     match (from, to) {
-        (Number::F32, Number::Bf16) => steps::convert::<By<F32, Bf16>, 4, 2>(src, dst),
-        (Number::F32, Number::F16) => steps::convert::<By<F32, F16>, 4, 2>(src, dst),
-        (Number::F32, Number::Sen169) => steps::convert::<By<F32, Sen169>, 4, 2>(src, dst),
-        (Number::E4M3, Number::Bf16) => steps::convert::<E4M3To<Bf16>, 1, 2>(src, dst),
-        (Number::E4M3, Number::F16) => steps::convert::<E4M3To<F16>, 1, 2>(src, dst),
-        (Number::E4M3, Number::Sen169) => steps::convert::<E4M3To<Sen169>, 1, 2>(src, dst),
-        (Number::Bf16, Number::F32) => steps::convert::<By<Bf16, F32>, 2, 4>(src, dst),
-        (Number::F16, Number::F32) => steps::convert::<By<F16, F32>, 2, 4>(src, dst),
-        (Number::F16, Number::Bf16) => steps::convert::<F16ToBf16, 2, 2>(src, dst),
-        (Number::F16, Number::Sen169) => steps::convert::<F16ToSen169, 2, 2>(src, dst),
-        (Number::Sen169, Number::F16) => steps::convert::<Sen169ToF16, 2, 2>(src, dst),
-        (Number::Bf16, Number::Sen169) => steps::convert::<Bf16ToSen169, 2, 2>(src, dst),
-        (Number::Sen169, Number::Bf16) => steps::convert::<Sen169ToBf16, 2, 2>(src, dst),
+        (Number::F32, Number::Bf16) => level.part(
+            #[inline(always)]
+            || steps::convert::<By<F32, Bf16>, 4, 2>(src, dst),
+        ),
+        (Number::F32, Number::F16) => level.part(
+            #[inline(always)]
+            || steps::convert::<By<F32, F16>, 4, 2>(src, dst),
+        ),
+        (Number::F32, Number::Sen169) => level.part(
+            #[inline(always)]
+            || steps::convert::<By<F32, Sen169>, 4, 2>(src, dst),
+        ),
+        (Number::E4M3, Number::Bf16) => level.part(
+            #[inline(always)]
+            || steps::convert::<E4M3To<Bf16>, 1, 2>(src, dst),
+        ),
+        (Number::E4M3, Number::F16) => level.part(
+            #[inline(always)]
+            || steps::convert::<E4M3To<F16>, 1, 2>(src, dst),
+        ),
+        (Number::E4M3, Number::Sen169) => level.part(
+            #[inline(always)]
+            || steps::convert::<E4M3To<Sen169>, 1, 2>(src, dst),
+        ),
+        (Number::Bf16, Number::F32) => level.part(
+            #[inline(always)]
+            || steps::convert::<By<Bf16, F32>, 2, 4>(src, dst),
+        ),
+        (Number::F16, Number::F32) => level.part(
+            #[inline(always)]
+            || steps::convert::<By<F16, F32>, 2, 4>(src, dst),
+        ),
+        (Number::F16, Number::Bf16) => level.part(
+            #[inline(always)]
+            || steps::convert::<F16ToBf16, 2, 2>(src, dst),
+        ),
+        (Number::F16, Number::Sen169) => level.part(
+            #[inline(always)]
+            || steps::convert::<F16ToSen169, 2, 2>(src, dst),
+        ),
+        (Number::Sen169, Number::F16) => level.part(
+            #[inline(always)]
+            || steps::convert::<Sen169ToF16, 2, 2>(src, dst),
+        ),
+        (Number::Bf16, Number::Sen169) => level.part(
+            #[inline(always)]
+            || steps::convert::<Bf16ToSen169, 2, 2>(src, dst),
+        ),
+        (Number::Sen169, Number::Bf16) => level.part(
+            #[inline(always)]
+            || steps::convert::<Sen169ToBf16, 2, 2>(src, dst),
+        ),
         (Number::F16, Number::Sen169Deeptools) | (Number::Sen169Deeptools, Number::F16) => {
             for (to_code, code) in dst.as_chunks_mut::<2>().0.iter_mut().zip(src.as_chunks::<2>().0) {
                 let code = from.convert(to, u16::from_le_bytes(*code).into()) as u16;
                 *to_code = code.to_le_bytes().map(MaybeUninit::new);
             }
         }
-        _ => binary32::convert(Source::Number(from), to, src, dst),
+        _ => binary32::convert(level, Source::Number(from), to, src, dst),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::transpose;
+use crate::level::Level;
 use crate::memory::{CACHE_LINE, NonTemporal, Stores, StridedCopy, Window, load_rows, prefetch, store_rows};
 
 /// Transposes where there are some, and what is left element by element.
@@ -10,7 +11,7 @@ use crate::memory::{CACHE_LINE, NonTemporal, Stores, StridedCopy, Window, load_r
 /// Sizes of whole registers move at once. Those between take two moves that overlap, which beats a call of
 /// `memcpy` until about 256 bytes.
 #[inline(always)]
-pub(crate) fn body(copy: StridedCopy<'_>) {
+pub(crate) fn body(_level: impl Level, copy: StridedCopy<'_>) {
     let Some(copy) = transpose::attempt::<true>(copy).and_then(reversed).and_then(every_second) else {
         return;
     };
@@ -253,7 +254,7 @@ pub(crate) fn is_streamed(copy: &StridedCopy<'_>, stores: NonTemporal) -> bool {
 
 /// [`body`] with non-temporal stores, of copies that suit them.
 #[inline(always)]
-pub(crate) fn non_temporal(copy: StridedCopy<'_>, stores: NonTemporal) {
+pub(crate) fn non_temporal(_level: impl Level, copy: StridedCopy<'_>, stores: NonTemporal) {
     match stores {
         NonTemporal::Sse(stores) => lines(copy, stores),
         NonTemporal::Avx(stores) => lines(copy, stores),

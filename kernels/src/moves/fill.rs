@@ -2,6 +2,7 @@
 
 use std::mem::MaybeUninit;
 
+use crate::level::Level;
 use crate::memory::{CACHE_LINE, as_uninit, assert_writable};
 
 /// Equal runs of at least one byte in a destination, which [`Runs::new`] has found to lie inside.
@@ -46,7 +47,7 @@ impl<'a> Runs<'a> {
 /// Patterns that fit a cache line a whole number of times are stored line by line, one repeated byte by `memset`,
 /// longer ones by doubling what is already written.
 #[inline(always)]
-pub(crate) fn body(pattern: &[u8], runs: Runs<'_>) {
+pub(crate) fn body(_level: impl Level, pattern: &[u8], runs: Runs<'_>) {
     // Runs that meet where a pattern ends are one run.
     let runs = if runs.dst_row == runs.len as isize && runs.len.is_multiple_of(pattern.len()) {
         Runs { len: runs.rows * runs.len, rows: 1, ..runs }

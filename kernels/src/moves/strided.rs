@@ -7,6 +7,7 @@
 use std::mem::MaybeUninit;
 
 use super::copy;
+use crate::level::Level;
 use crate::memory::{
     Ahead, CACHE_LINE, Output, StridedCopy, Window, as_written, gather_rows, prefetch, prefetch_rows_l2,
     scatter_rows,
@@ -87,6 +88,7 @@ impl Blocks {
 /// in the source, unless that is 0.
 #[inline(always)]
 pub(crate) fn convert(
+    level: impl Level,
     blocks: Blocks,
     src: Side<&[u8]>,
     dst: Side<&mut Output<'_>>,
@@ -119,13 +121,14 @@ pub(crate) fn convert(
         let before: &mut [u8] = if gathers { before.get_or_insert_with(|| [0; BLOCK]) } else { &mut [] };
         let after: &mut [u8] = if scatters { after.get_or_insert_with(|| [0; BLOCK]) } else { &mut [] };
         if gathers && near_runs && part.cols == FACE {
-            faces(src.bytes, from, src.size, &part, before, prefetch_distance);
+            level.part(
+                #[inline(always)]
+                || faces(src.bytes, from, src.size, &part, before, prefetch_distance),
+            );
         } else if gathers {
             let packed = Window { dst_row: from_row, dst_col: src.size as isize, ..part };
             let room = as_written(before);
-            if let Some(copy) = copy_of(src.size, src.bytes, from, room, 0, &packed) {
-                bring(copy.prefetching(prefetch_distance), near_runs);
-            }
+            bring(level, src.size, (src.bytes, from), (room, 0), &packed, prefetch_distance, near_runs);
         }
         let joined = (gathers || near_run) && (streamed || scatters || far_run);
         let (runs, elements) = if joined { (1, part.rows * part.cols) } else { (part.rows, part.cols) };
@@ -152,20 +155,29 @@ pub(crate) fn convert(
         if streamed {
             put(dst.bytes, &lines.0[..part.rows * part.cols * dst.size], to, &part, far_run);
         } else if scatters && far_runs && part.cols == FACE {
-            to_faces(after, dst.size, &part, dst.bytes.bytes, to);
+            level.part(
+                #[inline(always)]
+                || to_faces(after, dst.size, &part, dst.bytes.bytes, to),
+            );
         } else if scatters && part.dst_col == -(dst.size as isize) {
             // From the last one on: copies know rows that lie backward in the source.
             let last = (part.cols - 1) * dst.size;
             let packed =
                 Window { src_row: to_row, src_col: part.dst_col, dst_col: dst.size as isize, ..part };
-            if let Some(copy) = copy_of(dst.size, after, last, dst.bytes.bytes, to - last, &packed) {
-                copy::backward(copy);
-            }
+            level.part(
+                #[inline(always)]
+                || {
+                    let to = to - last;
+                    if let Some(copy) =
+                        StridedCopy::new(dst.size, after, last, dst.bytes.bytes, to, &packed, &[])
+                    {
+                        copy::backward(copy);
+                    }
+                },
+            );
         } else if scatters {
             let packed = Window { src_row: to_row, src_col: dst.size as isize, ..part };
-            if let Some(copy) = copy_of(dst.size, after, 0, dst.bytes.bytes, to, &packed) {
-                bring(copy, far_runs);
-            }
+            bring(level, dst.size, (after, 0), (dst.bytes.bytes, to), &packed, 0, far_runs);
         }
         let more = if along_rows {
             next((&mut col, cols, w.cols), (&mut row, rows, w.rows))
@@ -176,20 +188,6 @@ pub(crate) fn convert(
             return;
         }
     }
-}
-
-/// [`StridedCopy::new`] without loops around the window. A function of its own: inlined into the loop over blocks it halved the speed at
-/// which f32 becomes f64, as the compiler arranges that loop otherwise.
-#[inline(never)]
-fn copy_of<'a>(
-    elem: usize,
-    src: &'a [u8],
-    src_at: usize,
-    dst: &'a mut [MaybeUninit<u8>],
-    dst_at: usize,
-    window: &Window,
-) -> Option<StridedCopy<'a>> {
-    StridedCopy::new(elem, src, src_at, dst, dst_at, window, &[])
 }
 
 /// Goes on to the next block: along the inner loop, and from its end to the next iteration of the outer one. Each is where it
@@ -261,10 +259,38 @@ fn rows_of<const N: usize>(src: &[u8], at: usize, w: &Window, out: &mut [u8], pr
     }
 }
 
-/// Copies elements between a window and L1; `runs`: those of a row lie one after another on both sides.
+/// Copies elements of `elem` bytes between a window and L1; `runs`: those of a row lie one after another on both sides.
 #[inline(always)]
-fn bring(copy: StridedCopy<'_>, runs: bool) {
-    if runs { copy::rows(copy) } else { copy::elements(copy) }
+fn bring(
+    level: impl Level,
+    elem: usize,
+    (src, src_at): (&[u8], usize),
+    (dst, dst_at): (&mut [MaybeUninit<u8>], usize),
+    window: &Window,
+    prefetch_distance: isize,
+    runs: bool,
+) {
+    // What is copied is made where it is used.
+    let copy = |dst| StridedCopy::new(elem, src, src_at, dst, dst_at, window, &[]);
+    if runs {
+        level.part(
+            #[inline(always)]
+            || {
+                if let Some(copy) = copy(dst) {
+                    copy::rows(copy.prefetching(prefetch_distance));
+                }
+            },
+        );
+    } else {
+        level.part(
+            #[inline(always)]
+            || {
+                if let Some(copy) = copy(dst) {
+                    copy::elements(copy.prefetching(prefetch_distance));
+                }
+            },
+        );
+    }
 }
 
 /// The window with its rows and columns as they suit best: runs along the columns where there are some, and what is narrower

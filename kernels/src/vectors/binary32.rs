@@ -8,7 +8,8 @@ use std::mem::MaybeUninit;
 
 use super::lanes::{Bf16, E4M3, E5M2, F16, F32, Lane, Sen169, SenDeeptools, TtE4M3};
 use crate::formats::{Integer, Number};
-use crate::memory::{as_written, load_rows, store_rows};
+use crate::level::Level;
+use crate::memory::{load_rows, store_rows};
 
 /// Elements on their way at once, those of a stick. As the compiler knows how many, it clears no room for them and leaves no rest
 /// of a vector: with loops over up to 256 elements a stick took three times as long.
@@ -39,89 +40,209 @@ impl Source {
 /// Converts elements that lie one after another on both sides; not from binary16 to the vendor's SEN169 or back, which have
 /// rules of their own.
 #[inline(always)]
-pub(crate) fn convert(from: Source, to: Number, src: &[u8], dst: &mut [MaybeUninit<u8>]) {
+pub(crate) fn convert(level: impl Level, from: Source, to: Number, src: &[u8], dst: &mut [MaybeUninit<u8>]) {
     let (size, room) = (from.size(), to.size());
     let count = src.len() / size;
-    if count < AT_ONCE {
-        let (mut codes, mut out) = ([0; 8 * AT_ONCE], [MaybeUninit::uninit(); 8 * AT_ONCE]);
-        codes[..count * size].copy_from_slice(&src[..count * size]);
-        stick(from, to, &codes, &mut out);
-        dst[..count * room].copy_from_slice(&out[..count * room]);
-        return;
+    if count >= AT_ONCE {
+        return sticks(level, from, to, src, dst);
     }
+    let (mut codes, mut out) = ([0; 8 * AT_ONCE], [MaybeUninit::uninit(); 8 * AT_ONCE]);
+    codes[..count * size].copy_from_slice(&src[..count * size]);
+    sticks(level, from, to, &codes[..AT_ONCE * size], &mut out[..AT_ONCE * room]);
+    dst[..count * room].copy_from_slice(&out[..count * room]);
+}
+
+/// [`convert`] of [`AT_ONCE`] elements or more: the loops of each source are a part of their own.
+#[inline(never)]
+fn sticks(level: impl Level, from: Source, to: Number, src: &[u8], dst: &mut [MaybeUninit<u8>]) {
+    macro_rules! from {
+        ($format:ty) => {
+            level.part(
+                #[inline(always)]
+                || to_any::<$format, _>(to, src, dst),
+            )
+        };
+    }
+    macro_rules! each_by {
+        ($f:expr) => {
+            level.part(
+                #[inline(always)]
+                || blocks(src, dst, each($f)),
+            )
+        };
+    }
+    match (from, to) {
+        // What binary32 would lose.
+        (Source::Number(Number::F64), Number::F32) => level.part(
+            #[inline(always)]
+            || blocks(src, dst, mostly(quick::nearest, nearest)),
+        ),
+        (Source::Integer(Integer::I64), Number::F64) => each_by!(double_of_i64),
+        (Source::Integer(Integer::U64), Number::F64) => each_by!(double_of_u64),
+        (Source::Integer(Integer::I32), Number::F64) => each_by!(double_of_i32),
+        (Source::Integer(Integer::U32), Number::F64) => each_by!(double_of_u32),
+        // What is exact in half of a binary32: from f8e4m3 this has twice the speed of a step there and one back.
+        (Source::Number(Number::E4M3), Number::Bf16) => each_by!(upper_half(E4M3::widen)),
+        (Source::Number(Number::TtE4M3), Number::Bf16) => each_by!(upper_half(TtE4M3::widen)),
+        (Source::Number(number), _) => match number {
+            Number::F64 => from!(F64),
+            Number::F32 => from!(F32),
+            Number::F16 => from!(F16),
+            Number::Bf16 => from!(Bf16),
+            Number::E4M3 => from!(E4M3),
+            Number::E5M2 => from!(E5M2),
+            Number::TtE4M3 => from!(TtE4M3),
+            Number::Sen169 => from!(Sen169),
+            Number::Sen169Deeptools => from!(SenDeeptools),
+        },
+        (Source::Integer(integer), _) => match integer {
+            Integer::I64 => from!(i64),
+            Integer::I32 => from!(i32),
+            Integer::I16 => from!(i16),
+            Integer::I8 => from!(i8),
+            Integer::U64 => from!(u64),
+            Integer::U32 => from!(u32),
+            Integer::U16 => from!(u16),
+            Integer::U8 => from!(u8),
+        },
+        (Source::Truth, _) => from!(Truth),
+    }
+}
+
+/// A stick's elements of a format as binary32.
+trait Widen<const N: usize> {
+    fn to_floats(codes: &[[u8; N]; AT_ONCE]) -> [u32; AT_ONCE];
+}
+
+/// A stick's elements of a format, from binary32.
+trait Narrow<const N: usize> {
+    fn of_floats(floats: &[u32; AT_ONCE]) -> [[u8; N]; AT_ONCE];
+}
+
+impl<L: Lane<N>, const N: usize> Widen<N> for L {
+    #[inline(always)]
+    fn to_floats(codes: &[[u8; N]; AT_ONCE]) -> [u32; AT_ONCE] {
+        each(L::widen)(codes)
+    }
+}
+
+impl<L: Lane<N>, const N: usize> Narrow<N> for L {
+    #[inline(always)]
+    fn of_floats(floats: &[u32; AT_ONCE]) -> [[u8; N]; AT_ONCE] {
+        each(L::narrow)(floats)
+    }
+}
+
+/// binary64, which is no [`Lane`]: it does not widen to binary32.
+struct F64;
+
+impl Widen<8> for F64 {
+    #[inline(always)]
+    fn to_floats(codes: &[[u8; 8]; AT_ONCE]) -> [u32; AT_ONCE] {
+        mostly(quick::odd, odd)(codes)
+    }
+}
+
+impl Narrow<8> for F64 {
+    #[inline(always)]
+    fn of_floats(floats: &[u32; AT_ONCE]) -> [[u8; 8]; AT_ONCE] {
+        mostly(quick::exact, exact)(floats)
+    }
+}
+
+/// Bytes of which 0 is false.
+struct Truth;
+
+impl Widen<1> for Truth {
+    #[inline(always)]
+    fn to_floats(codes: &[[u8; 1]; AT_ONCE]) -> [u32; AT_ONCE] {
+        each(float_of_truth)(codes)
+    }
+}
+
+/// From one format to any.
+#[inline(always)]
+fn to_any<S: Widen<M>, const M: usize>(to: Number, src: &[u8], dst: &mut [MaybeUninit<u8>]) {
+    match to {
+        Number::F64 => through::<S, F64, M, 8>(src, dst),
+        Number::F32 => through::<S, F32, M, 4>(src, dst),
+        Number::F16 => through::<S, F16, M, 2>(src, dst),
+        Number::Bf16 => through::<S, Bf16, M, 2>(src, dst),
+        Number::E4M3 => through::<S, E4M3, M, 1>(src, dst),
+        Number::E5M2 => through::<S, E5M2, M, 1>(src, dst),
+        Number::TtE4M3 => through::<S, TtE4M3, M, 1>(src, dst),
+        Number::Sen169 => through::<S, Sen169, M, 2>(src, dst),
+        Number::Sen169Deeptools => through::<S, SenDeeptools, M, 2>(src, dst),
+    }
+}
+
+#[inline(always)]
+fn through<S: Widen<M>, D: Narrow<N>, const M: usize, const N: usize>(
+    src: &[u8],
+    dst: &mut [MaybeUninit<u8>],
+) {
+    blocks(
+        src,
+        dst,
+        #[inline(always)]
+        |codes| D::of_floats(&S::to_floats(codes)),
+    );
+}
+
+/// Converts [`AT_ONCE`] elements at a time. The last ones repeat elements of those before.
+#[inline(always)]
+fn blocks<const M: usize, const N: usize>(
+    src: &[u8],
+    dst: &mut [MaybeUninit<u8>],
+    f: impl Fn(&[[u8; M]; AT_ONCE]) -> [[u8; N]; AT_ONCE],
+) {
+    let count = src.len() / M;
     let mut at = 0;
     while at < count {
-        // The last ones repeat elements of those before.
         at = at.min(count - AT_ONCE);
-        stick(from, to, &src[at * size..], &mut dst[at * room..]);
+        let [codes]: [[_; AT_ONCE]; 1] = load_rows(src, at * M, 0);
+        store_rows(&[f(&codes)], dst, at * N, 0);
         at += AT_ONCE;
     }
 }
 
-/// Converts the first [`AT_ONCE`] elements.
+/// Each of a stick's elements by `f`.
+// Counted: of iterators over two arrays, compilers found their lengths no more to be known in some functions.
+#[allow(clippy::needless_range_loop, reason = "see above")]
 #[inline(always)]
-fn stick(from: Source, to: Number, src: &[u8], dst: &mut [MaybeUninit<u8>]) {
-    match (from, to) {
-        // What binary32 would lose.
-        (Source::Number(Number::F64), Number::F32) => mostly(src, dst, quick::nearest, nearest),
-        (Source::Integer(Integer::I64), Number::F64) => each(src, dst, double_of_i64),
-        (Source::Integer(Integer::U64), Number::F64) => each(src, dst, double_of_u64),
-        (Source::Integer(Integer::I32), Number::F64) => each(src, dst, double_of_i32),
-        (Source::Integer(Integer::U32), Number::F64) => each(src, dst, double_of_u32),
-        // What is exact in half of a binary32: from f8e4m3 this has twice the speed of a step there and one back.
-        // Of integers it has too, but with more cases for them i32 to f32 has four fifths of its speed.
-        (Source::Number(Number::E4M3), Number::Bf16) => each(src, dst, upper_half(E4M3::widen)),
-        (Source::Number(Number::TtE4M3), Number::Bf16) => each(src, dst, upper_half(TtE4M3::widen)),
-        _ => {
-            let mut floats = [0; 4 * AT_ONCE];
-            let to_floats = to == Number::F32;
-            let of_floats = matches!(from, Source::Number(Number::F32)) && !to_floats;
-            if !of_floats {
-                widen(from, src, if to_floats { &mut *dst } else { as_written(&mut floats) });
-            }
-            if !to_floats {
-                narrow(to, if of_floats { src } else { &floats }, dst);
-            }
+fn each<A: Copy, B: Copy>(f: impl Fn(A) -> B) -> impl Fn(&[A; AT_ONCE]) -> [B; AT_ONCE] {
+    #[inline(always)]
+    move |codes| {
+        let mut out = [f(codes[0]); AT_ONCE];
+        for i in 0..AT_ONCE {
+            out[i] = f(codes[i]);
         }
+        out
     }
-}
-
-/// Each of the first [`AT_ONCE`] elements by `f`, by way of registers.
-#[inline(always)]
-fn each<const M: usize, const N: usize>(
-    src: &[u8],
-    dst: &mut [MaybeUninit<u8>],
-    f: impl Fn([u8; M]) -> [u8; N],
-) {
-    let [codes]: [[_; AT_ONCE]; 1] = load_rows(src, 0, 0);
-    let mut out = [[0; N]; AT_ONCE];
-    for (out, code) in out.iter_mut().zip(&codes) {
-        *out = f(*code);
-    }
-    store_rows(&[out], dst, 0, 0);
 }
 
 /// The same by a quicker way, unless that fails for one of them.
+#[allow(clippy::needless_range_loop, reason = "as above")]
 #[inline(always)]
-fn mostly<const M: usize, const N: usize>(
-    src: &[u8],
-    dst: &mut [MaybeUninit<u8>],
-    quick: impl Fn([u8; M]) -> ([u8; N], bool),
-    f: impl Fn([u8; M]) -> [u8; N],
-) {
-    let [codes]: [[_; AT_ONCE]; 1] = load_rows(src, 0, 0);
-    let (mut out, mut holds) = ([[0; N]; AT_ONCE], true);
-    for (out, code) in out.iter_mut().zip(&codes) {
-        let held;
-        (*out, held) = quick(*code);
-        holds &= held;
-    }
-    if !holds {
-        for (out, code) in out.iter_mut().zip(&codes) {
-            *out = f(*code);
+fn mostly<A: Copy, B: Copy>(
+    quick: impl Fn(A) -> (B, bool),
+    f: impl Fn(A) -> B,
+) -> impl Fn(&[A; AT_ONCE]) -> [B; AT_ONCE] {
+    #[inline(always)]
+    move |codes| {
+        let (mut out, mut holds) = ([f(codes[0]); AT_ONCE], true);
+        for i in 0..AT_ONCE {
+            let held;
+            (out[i], held) = quick(codes[i]);
+            holds &= held;
         }
+        if !holds {
+            for i in 0..AT_ONCE {
+                out[i] = f(codes[i]);
+            }
+        }
+        out
     }
-    store_rows(&[out], dst, 0, 0);
 }
 
 /// The bfloat16 of what widens to one exactly.
@@ -131,14 +252,19 @@ fn upper_half(widen: impl Fn([u8; 1]) -> u32) -> impl Fn([u8; 1]) -> [u8; 2] {
     move |code| Bf16::narrow_exact(widen(code))
 }
 
-/// The nearest floats of whole numbers, as functions that are compiled for the level of their caller.
+/// The nearest floats of whole numbers, by functions that are compiled for the level of their caller.
 macro_rules! nearest_of {
-    ($($integer:ident: $binary32:ident $(, $binary64:ident)?;)*) => {
+    ($($integer:ident $(: $binary64:ident)?;)*) => {
         $(
-            #[inline(always)]
-            #[allow(clippy::cast_lossless, reason = "of some types, not of others")]
-            fn $binary32(x: [u8; size_of::<$integer>()]) -> u32 {
-                ($integer::from_le_bytes(x) as f32).to_bits()
+            impl Widen<{ size_of::<$integer>() }> for $integer {
+                #[inline(always)]
+                #[allow(clippy::cast_lossless, reason = "of some types, not of others")]
+                fn to_floats(codes: &[[u8; size_of::<$integer>()]; AT_ONCE]) -> [u32; AT_ONCE] {
+                    each(
+                        #[inline(always)]
+                        |x| ($integer::from_le_bytes(x) as f32).to_bits(),
+                    )(codes)
+                }
             }
 
             $(
@@ -153,80 +279,19 @@ macro_rules! nearest_of {
 }
 
 nearest_of! {
-    i64: float_of_i64, double_of_i64;
-    i32: float_of_i32, double_of_i32;
-    i16: float_of_i16;
-    i8: float_of_i8;
-    u64: float_of_u64, double_of_u64;
-    u32: float_of_u32, double_of_u32;
-    u16: float_of_u16;
-    u8: float_of_u8;
+    i64: double_of_i64;
+    i32: double_of_i32;
+    i16;
+    i8;
+    u64: double_of_u64;
+    u32: double_of_u32;
+    u16;
+    u8;
 }
 
 #[inline(always)]
 fn float_of_truth([x]: [u8; 1]) -> u32 {
     if x == 0 { 0 } else { 1.0_f32.to_bits() }
-}
-
-#[inline(always)]
-fn widen(from: Source, src: &[u8], floats: &mut [MaybeUninit<u8>]) {
-    #[inline(always)]
-    fn lanes<const N: usize>(src: &[u8], floats: &mut [MaybeUninit<u8>], widen: impl Fn([u8; N]) -> u32) {
-        each(
-            src,
-            floats,
-            #[inline(always)]
-            |code| widen(code).to_le_bytes(),
-        );
-    }
-    match from {
-        Source::Number(number) => match number {
-            Number::F64 => mostly(src, floats, quick::odd, |x| odd(x).to_le_bytes()),
-            Number::F32 => lanes(src, floats, F32::widen),
-            Number::F16 => lanes(src, floats, F16::widen),
-            Number::Bf16 => lanes(src, floats, Bf16::widen),
-            Number::E4M3 => lanes(src, floats, E4M3::widen),
-            Number::E5M2 => lanes(src, floats, E5M2::widen),
-            Number::TtE4M3 => lanes(src, floats, TtE4M3::widen),
-            Number::Sen169 => lanes(src, floats, Sen169::widen),
-            Number::Sen169Deeptools => lanes(src, floats, SenDeeptools::widen),
-        },
-        Source::Integer(integer) => match integer {
-            Integer::I64 => lanes(src, floats, float_of_i64),
-            Integer::I32 => lanes(src, floats, float_of_i32),
-            Integer::I16 => lanes(src, floats, float_of_i16),
-            Integer::I8 => lanes(src, floats, float_of_i8),
-            Integer::U64 => lanes(src, floats, float_of_u64),
-            Integer::U32 => lanes(src, floats, float_of_u32),
-            Integer::U16 => lanes(src, floats, float_of_u16),
-            Integer::U8 => lanes(src, floats, float_of_u8),
-        },
-        Source::Truth => lanes(src, floats, float_of_truth),
-    }
-}
-
-#[inline(always)]
-fn narrow(to: Number, floats: &[u8], dst: &mut [MaybeUninit<u8>]) {
-    #[inline(always)]
-    fn lanes<const N: usize>(floats: &[u8], dst: &mut [MaybeUninit<u8>], narrow: impl Fn(u32) -> [u8; N]) {
-        each(
-            floats,
-            dst,
-            #[inline(always)]
-            |float| narrow(u32::from_le_bytes(float)),
-        );
-    }
-    match to {
-        Number::F64 => mostly(floats, dst, quick::exact, exact),
-        Number::F32 => lanes(floats, dst, F32::narrow),
-        Number::F16 => lanes(floats, dst, F16::narrow),
-        Number::Bf16 => lanes(floats, dst, Bf16::narrow),
-        Number::E4M3 => lanes(floats, dst, E4M3::narrow),
-        Number::E5M2 => lanes(floats, dst, E5M2::narrow),
-        Number::TtE4M3 => lanes(floats, dst, TtE4M3::narrow),
-        Number::Sen169 => lanes(floats, dst, Sen169::narrow),
-        Number::Sen169Deeptools => lanes(floats, dst, SenDeeptools::narrow),
-    }
 }
 
 /// The fraction of a binary64, and its exponent where it is infinite.
@@ -265,8 +330,7 @@ fn odd(x: [u8; 8]) -> u32 {
 
 /// The same value as binary64; a NaN keeps sign and payload.
 #[inline(always)]
-fn exact(bits: [u8; 4]) -> [u8; 8] {
-    let bits = u32::from_le_bytes(bits);
+fn exact(bits: u32) -> [u8; 8] {
     let value = f64::from(f32::from_bits(bits)).to_bits();
     let nan = u64::from(bits >> 31) << 63 | INFINITY | u64::from(bits & 0x7F_FFFF) << 29;
     let value = if bits & !(1 << 31) > 255 << 23 { nan } else { value };
@@ -287,15 +351,14 @@ mod quick {
 
     /// For all but NaN.
     #[inline(always)]
-    pub(super) fn exact(bits: [u8; 4]) -> ([u8; 8], bool) {
-        let bits = u32::from_le_bytes(bits);
+    pub(super) fn exact(bits: u32) -> ([u8; 8], bool) {
         (f64::from(f32::from_bits(bits)).to_le_bytes(), bits & !SIGN <= INFINITY)
     }
 
     /// For what is more than the least normal number of binary32, and for what is so small that it becomes zero, as it does in
     /// narrower formats.
     #[inline(always)]
-    pub(super) fn odd(x: [u8; 8]) -> ([u8; 4], bool) {
+    pub(super) fn odd(x: [u8; 8]) -> (u32, bool) {
         // What is cut: the carry of any bit of it is the last bit that stays.
         const CUT: u64 = (1 << 29) - 1;
         let bits = u64::from_le_bytes(x);
@@ -304,7 +367,7 @@ mod quick {
         let magnitude = out & !SIGN;
         // What is not more than the least normal number may have been rounded to it.
         let normal = magnitude.wrapping_sub((1 << 23) + 1) < (254 << 23) - 1;
-        (out.to_le_bytes(), normal | (magnitude == 0))
+        (out, normal | (magnitude == 0))
     }
 }
 
@@ -322,8 +385,8 @@ mod tests {
                 for sign in [0, 1 << 63] {
                     let bits = sign | exponent << 52 | fraction;
                     let x = bits.to_le_bytes();
-                    let (odd_of, held) = quick::odd(x);
-                    let (near, far) = (u32::from_le_bytes(odd_of), odd(x));
+                    let (near, held) = quick::odd(x);
+                    let far = odd(x);
                     // What becomes zero is less than half of any other format's smallest number, and so is the odd one.
                     let vanishes = near << 1 == 0 && far & !(1 << 31) <= 1 && near >> 31 == far >> 31;
                     assert!(!held || near == far || vanishes, "{bits:#x}: {near:#x} for {far:#x}");
@@ -331,8 +394,8 @@ mod tests {
                     let (rounded, held) = quick::nearest(x);
                     assert!(!held || rounded == nearest(x), "{bits:#x}");
                     let binary32 = (bits >> 32) as u32;
-                    let (wide, held) = quick::exact(binary32.to_le_bytes());
-                    assert!(!held || wide == exact(binary32.to_le_bytes()), "{binary32:#x}");
+                    let (wide, held) = quick::exact(binary32);
+                    assert!(!held || wide == exact(binary32), "{binary32:#x}");
                 }
             }
         }

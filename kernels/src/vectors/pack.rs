@@ -10,6 +10,7 @@ use super::lanes::{Bf16, F16, F32, Lane};
 use super::mx::MxVector;
 use super::tile_packer::TilePacker;
 use crate::formats::{BlockCodec, GROUP, MX_BLOCK, Number, Rounding, Rule, TileShape};
+use crate::level::Level;
 use crate::memory::{
     ArrayOffsets, CACHE_LINE, Destination, Output, as_uninit, as_written, assert_readable, assert_writable,
     lies_inside,
@@ -193,43 +194,64 @@ impl Stored {
 
 /// Vector code where there is some, the rule for the rest.
 #[inline(always)]
-pub(crate) fn body(on: Packing<'_>) {
+pub(crate) fn body(level: impl Level, on: Packing<'_>) {
     let options = on.codec.options();
     match on.codec.rule() {
         Rule::Mx(element) if options.compact => {
             let encode = MxVector::new(element, on.codec.format());
-            blocks(on, encode);
+            blocks(level, on, encode);
         }
         _ if options.compact => scalar(on),
         Rule::Bfp(bfp) if options.search => {
             let encode = BfpEncode::<true>::new(bfp, options, on.truncates);
-            tiles(on, encode);
+            tiles(level, on, encode);
         }
         Rule::Bfp(bfp) => {
             let encode = BfpEncode::<false>::new(bfp, options, on.truncates);
-            tiles(on, encode);
+            tiles(level, on, encode);
         }
         Rule::Mx(element) => {
             let encode = MxVector::new(element, on.codec.format());
-            tiles(on, encode);
+            tiles(level, on, encode);
         }
     }
 }
 
 #[inline(always)]
-fn tiles<E: Encode>(on: Packing<'_>, encode: E) {
+fn tiles<E: Encode>(level: impl Level, on: Packing<'_>, encode: E) {
     let stored = on.args.stored(on.codec);
     let rows = stored.whole() && stored.col == on.from.size() as isize && !encode.replaces_elements();
     let columns = on.args.packs_columns(on.codec, on.from);
     match on.from {
-        Number::F32 if rows => in_place_tiles::<E, F32, 4>(on, encode),
+        Number::F32 if rows => level.part(
+            #[inline(always)]
+            || in_place_tiles::<E, F32, 4>(on, encode),
+        ),
         // What reads elements more than once prefers them widened.
-        Number::Bf16 if rows && !E::SEARCHES => in_place_tiles::<E, Bf16, 2>(on, encode),
-        Number::F16 if rows && !E::SEARCHES => in_place_tiles::<E, F16, 2>(on, encode),
-        Number::F32 if columns && !E::SEARCHES => tiles_of_columns::<E, F32, 4>(on, encode),
-        Number::Bf16 if columns && !E::SEARCHES => tiles_of_columns::<E, Bf16, 2>(on, encode),
-        Number::F16 if columns && !E::SEARCHES => tiles_of_columns::<E, F16, 2>(on, encode),
-        _ => gathered_tiles(on, encode),
+        Number::Bf16 if rows && !E::SEARCHES => level.part(
+            #[inline(always)]
+            || in_place_tiles::<E, Bf16, 2>(on, encode),
+        ),
+        Number::F16 if rows && !E::SEARCHES => level.part(
+            #[inline(always)]
+            || in_place_tiles::<E, F16, 2>(on, encode),
+        ),
+        Number::F32 if columns && !E::SEARCHES => level.part(
+            #[inline(always)]
+            || tiles_of_columns::<E, F32, 4>(on, encode),
+        ),
+        Number::Bf16 if columns && !E::SEARCHES => level.part(
+            #[inline(always)]
+            || tiles_of_columns::<E, Bf16, 2>(on, encode),
+        ),
+        Number::F16 if columns && !E::SEARCHES => level.part(
+            #[inline(always)]
+            || tiles_of_columns::<E, F16, 2>(on, encode),
+        ),
+        _ => level.part(
+            #[inline(always)]
+            || gathered_tiles(on, encode),
+        ),
     }
 }
 
@@ -288,14 +310,26 @@ fn tiles_of_columns<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<
 /// Blocks of an MX format as the OCP text has them, each a tile of its own: as many as the largest tile has are packed at a
 /// time, and put behind their scales from there.
 #[inline(always)]
-fn blocks(on: Packing<'_>, encode: MxVector) {
+fn blocks(level: impl Level, on: Packing<'_>, encode: MxVector) {
     let runs = on.args.src_col == on.from.size() as isize && on.args.faces.is_none();
     let whole = runs && on.args.rows == 1 && on.args.cols == MX_BLOCK;
     match on.from {
-        Number::F32 if whole => in_place_blocks::<F32, 4>(on, encode),
-        Number::Bf16 if whole => in_place_blocks::<Bf16, 2>(on, encode),
-        Number::F16 if whole => in_place_blocks::<F16, 2>(on, encode),
-        _ => gathered_blocks(on, encode),
+        Number::F32 if whole => level.part(
+            #[inline(always)]
+            || in_place_blocks::<F32, 4>(on, encode),
+        ),
+        Number::Bf16 if whole => level.part(
+            #[inline(always)]
+            || in_place_blocks::<Bf16, 2>(on, encode),
+        ),
+        Number::F16 if whole => level.part(
+            #[inline(always)]
+            || in_place_blocks::<F16, 2>(on, encode),
+        ),
+        _ => level.part(
+            #[inline(always)]
+            || gathered_blocks(on, encode),
+        ),
     }
 }
 

@@ -32,14 +32,14 @@ pub(crate) trait Step<const M: usize, const N: usize> {
     #[inline(always)]
     fn some_into(codes: &[[u8; M]], out: &mut [[u8; N]]) {
         let mut holds = true;
-        for (out, code) in out.iter_mut().zip(codes) {
+        for i in 0..codes.len().min(out.len()) {
             let held;
-            (*out, held) = Self::short_cut(*code);
+            (out[i], held) = Self::short_cut(codes[i]);
             holds &= held;
         }
         if Self::HAS_SHORT_CUT && !holds {
-            for (out, code) in out.iter_mut().zip(codes) {
-                *out = Self::step(*code);
+            for i in 0..codes.len().min(out.len()) {
+                out[i] = Self::step(codes[i]);
             }
         }
     }

@@ -8,6 +8,7 @@ use super::encode::MAX_GROUPS;
 use super::lanes::{Bf16, F16, F32, Lane, Sen169};
 use super::mx::{FloatDecode, IntDecode, MxVector};
 use crate::formats::{BlockCodec, Decoding, GROUP, MX_BLOCK, Number, Rule, TileShape};
+use crate::level::Level;
 use crate::memory::{CACHE_LINE, Destination, Output, assert_readable, assert_writable};
 
 /// A row of packed tiles to unpack: which rectangle of each, and where it goes.
@@ -149,26 +150,40 @@ fn makes_lines(a: &UnpackArgs, tile: TileShape, size: usize) -> bool {
 
 /// Vector code where there is some, the rule for the rest.
 #[inline(always)]
-pub(crate) fn body(on: Unpacking<'_>) {
+pub(crate) fn body(level: impl Level, on: Unpacking<'_>) {
     let codec = on.codec;
     match codec.rule() {
         Rule::Bfp(_) if codec.options().compact => scalar(on),
-        Rule::Bfp(bfp) if codec.options().decoding == Decoding::Device => to_any(on, DeviceDecode::new(bfp)),
-        Rule::Bfp(bfp) => to_any(on, BfpDecode::new(bfp, codec.options().decoding == Decoding::Host)),
-        Rule::Mx(element) if element.is_float() => {
-            to_any(on, FloatDecode(MxVector::new(element, codec.format())))
+        Rule::Bfp(bfp) if codec.options().decoding == Decoding::Device => {
+            to_any(level, on, DeviceDecode::new(bfp))
         }
-        Rule::Mx(element) => to_any(on, IntDecode(MxVector::new(element, codec.format()))),
+        Rule::Bfp(bfp) => to_any(level, on, BfpDecode::new(bfp, codec.options().decoding == Decoding::Host)),
+        Rule::Mx(element) if element.is_float() => {
+            to_any(level, on, FloatDecode(MxVector::new(element, codec.format())))
+        }
+        Rule::Mx(element) => to_any(level, on, IntDecode(MxVector::new(element, codec.format()))),
     }
 }
 
 #[inline(always)]
-fn to_any<D: Decode>(on: Unpacking<'_>, decode: D) {
+fn to_any<D: Decode>(level: impl Level, on: Unpacking<'_>, decode: D) {
     match on.to {
-        Number::F32 => tiles::<D, F32, 4>(on, decode),
-        Number::Bf16 => tiles::<D, Bf16, 2>(on, decode),
-        Number::F16 => tiles::<D, F16, 2>(on, decode),
-        Number::Sen169 => tiles::<D, Sen169, 2>(on, decode),
+        Number::F32 => level.part(
+            #[inline(always)]
+            || tiles::<D, F32, 4>(on, decode),
+        ),
+        Number::Bf16 => level.part(
+            #[inline(always)]
+            || tiles::<D, Bf16, 2>(on, decode),
+        ),
+        Number::F16 => level.part(
+            #[inline(always)]
+            || tiles::<D, F16, 2>(on, decode),
+        ),
+        Number::Sen169 => level.part(
+            #[inline(always)]
+            || tiles::<D, Sen169, 2>(on, decode),
+        ),
         _ => scalar(on),
     }
 }

@@ -1,0 +1,10 @@
+//! What the body of a kernel knows of the instruction set for which it is compiled.
+
+/// An instruction set for which a body is compiled. A value exists only where the processor has it.
+pub(crate) trait Level: Copy {
+    /// Calls `body` as a function of its own, compiled for this instruction set as long as all that it calls is inlined.
+    ///
+    /// A kernel has loops for each pair of formats, and the analyses of compilers take longer than in proportion to the
+    /// loops of a function: as parts they compile in a third of the time, and side by side.
+    fn part<R>(self, body: impl FnOnce() -> R) -> R;
+}
