@@ -194,7 +194,8 @@ fn every_row_of_the_table_of_layouts_can_be_pasted() {
 fn links_lead_to_files() {
     let others =
         ["ARCHITECTURE.md", "CONTRIBUTING.md", "benches/README.md", "python/README.md", "TESTING.md"];
-    for page in pages().into_iter().chain(others.map(|other| root().join(other))) {
+    let logs = fs::read_dir(root().join("benches/log")).unwrap().map(|log| log.unwrap().path());
+    for page in pages().into_iter().chain(others.map(|other| root().join(other))).chain(logs) {
         let text = fs::read_to_string(&page).unwrap();
         let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
         for target in targets.filter(|target| !target.contains("://") && !target.starts_with('#')) {
