@@ -75,9 +75,10 @@ pub const ZEN4: Tuning = Tuning {
     transposed_panel: [16 << 10, 32 << 10, 16 << 10, 16 << 10],
     // Without it they have less than half of the speed; one or four panels ahead are as good.
     panels_fetched: 2,
-    // Of 4 bytes assembled blocks are a twentieth slower, strips have seven tenths of the speed; of 2 bytes panels are no faster than blocks.
-    ragged_strip: [0, 0, 256, 0],
-    ragged_panel: [0, 0, 48 << 10, 0],
+    // Assembled blocks have eight tenths of the speed, strips of 4 bytes six tenths. With panels of half or twice the size, and runs of 128 or
+    // 512 bytes, they have seven to nine and a half tenths.
+    ragged_strip: [0, 256, 256, 0],
+    ragged_panel: [0, 64 << 10, 32 << 10, 0],
     // Backward f32 is copied at 14 GB/s so, and at 10 with 2048.
     run_segment: 8192,
     // Without it f64, integers and fp8 become tiles at half of the speed, transposed bf16 at two thirds.
@@ -115,7 +116,7 @@ pub const ZEN3: Tuning = Tuning {
     // By way of panels 2-byte transposes have the speed of two lines on one thread, 1.2 times that on two; 4-byte ones three quarters. Of 1 byte blocks are as
     // fast as strips.
     transposed_strip: [0, 512, 128, 128],
-    // Without panels 2-byte ones have seven to eight tenths of the speed, 4-byte ones six to seven.
+    // Without panels 2-byte ones have seven to eight tenths of the speed, 4-byte ones six to seven; measured before tails of rows were kept.
     ragged_strip: [0, 512, 512, 128],
     // Measured as 512 KiB, of which an eighth was left free where rows begin with lines.
     transposed_panel: [0, 448 << 10, 0, 0],

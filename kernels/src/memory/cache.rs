@@ -46,7 +46,7 @@ pub(crate) fn prefetch_rows_l2<const R: usize>(bytes: &[u8], at: usize, step: is
     let _ = (bytes, at, step);
 }
 
-/// Asks L2 for the lines of runs of `len` bytes, a multiple of a line, if they all lie in the slice.
+/// Asks L2 for the lines of runs of `len` bytes, if they all lie in the slice.
 #[inline(always)]
 pub(crate) fn prefetch_runs_l2(bytes: &[u8], at: usize, len: usize, (runs, step): (usize, isize)) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -56,6 +56,11 @@ pub(crate) fn prefetch_runs_l2(bytes: &[u8], at: usize, len: usize, (runs, step)
             for line in (0..len).step_by(CACHE_LINE) {
                 // SAFETY: the byte was found inside of the slice.
                 safe_arch::prefetch_t1(unsafe { &*run.wrapping_add(line) });
+            }
+            // A run that begins between two lines ends in one more.
+            if !run.addr().is_multiple_of(CACHE_LINE) {
+                // SAFETY: as above.
+                safe_arch::prefetch_t1(unsafe { &*run.wrapping_add(len - 1) });
             }
             run = run.wrapping_offset(step);
         }

@@ -13,6 +13,7 @@ mod rows;
 mod squares;
 mod strided;
 mod strips;
+mod tails;
 mod whole_lines;
 mod window;
 

@@ -23,10 +23,10 @@ pub(crate) struct Panels {
 }
 
 /// The longest run of the destination.
-const MAX_RUN: usize = 1024;
+pub(super) const MAX_RUN: usize = 1024;
 
 /// The largest panel.
-const MAX_PANEL: usize = 1 << 20;
+pub(super) const MAX_PANEL: usize = 1 << 20;
 
 /// What a panel is made of.
 pub(crate) trait Source {
@@ -58,9 +58,8 @@ pub(super) struct Division {
     rows: usize,
     cols: usize,
     elem: usize,
-    /// Columns of a strip but for the last one, and how many more of them a panel has.
+    /// Columns of a strip but for the last one.
     run: usize,
-    behind: usize,
     /// The most rows of a panel, and the fewest.
     most: usize,
     least: usize,
@@ -77,8 +76,7 @@ pub(super) struct Panel {
 }
 
 impl Division {
-    /// Of rows of the destination. Where they begin anywhere in a line, a panel has one line more of each than is stored, so that
-    /// what is stored can end where a line does.
+    /// Of rows of the destination.
     ///
     /// # Panics
     /// When an element is no part of a line, or there are fewer rows or columns than the least.
@@ -88,10 +86,9 @@ impl Division {
         let (line, least) = (CACHE_LINE / elem, S::LEAST);
         assert!(CACHE_LINE.is_multiple_of(elem) && least <= line && least <= rows && least <= cols);
         let run = (panels.run.min(MAX_RUN) / CACHE_LINE).max(1) * line;
-        let behind = if on.begin_with_lines() { 0 } else { line };
-        let lines = panels.panel.min(MAX_PANEL) / CACHE_LINE / (run + behind);
+        let lines = panels.panel.min(MAX_PANEL) / CACHE_LINE / run;
         let most = lines.clamp(1, (rows * elem).div_ceil(CACHE_LINE)) * line;
-        Division { rows, cols, elem, run, behind, most, least, fetched: panels.fetched }
+        Division { rows, cols, elem, run, most, least, fetched: panels.fetched }
     }
 
     /// Lines of a row that are stored of a panel, unless it is one of the last.
@@ -119,7 +116,7 @@ impl Division {
         let left = self.cols - col;
         // What is less than a line of a strip of its own goes with the strip before.
         let is_last = left < self.run + CACHE_LINE / self.elem;
-        let end = if is_last { self.cols } else { col + self.run + self.behind };
+        let end = if is_last { self.cols } else { col + self.run };
         let last_row = (part * self.most).saturating_add(self.most).min(self.rows);
         // What is less than can be transposed is made once more with what is before it.
         let rows = (part * self.most).min(last_row - self.least)..last_row;
@@ -145,9 +142,8 @@ impl Division {
             }
             let later = self.panel(later_strip, later_part).filter(|_| self.fetched > 0);
             let (rows, cols) = later.map_or((0..0, 0..0), |later| (later.rows, later.cols));
-            let step = cols.len().div_ceil(times(panel.rows.len()).max(1));
-            let is_last = panel.is_last;
-            each(room, panel, &mut Fetch { source, rows, cols, step });
+            let (is_last, times) = (panel.is_last, times(panel.rows.len()));
+            each(room, panel, &mut Fetch::new(source, rows, cols, times));
             part += 1;
             if part == parts {
                 if is_last {
@@ -171,7 +167,14 @@ pub(super) struct Fetch<'s, S> {
     step: usize,
 }
 
-impl<S: Source> Fetch<'_, S> {
+impl<'s, S: Source> Fetch<'s, S> {
+    /// Of some columns of some rows, in so many times.
+    #[inline(always)]
+    pub(super) fn new(source: &'s S, rows: Range<usize>, cols: Range<usize>, times: usize) -> Fetch<'s, S> {
+        let step = cols.len().div_ceil(times.max(1));
+        Fetch { source, rows, cols, step }
+    }
+
     /// Some more columns, as far as there are some.
     #[inline(always)]
     pub(super) fn some(&mut self) {
@@ -192,11 +195,12 @@ pub(super) fn with_room(bytes: usize, work: impl FnOnce(&mut [u8])) {
     ROOM.set(room);
 }
 
-/// Writes the rows by way of panels. Some rows of a panel at a time are put together in L1, and leave it by non-temporal stores
+/// Writes rows that begin with lines by way of panels. Some rows of a panel at a time are put together in L1, and leave it by non-temporal stores
 /// once the next ones are made: what was stored a moment ago cannot be loaded across the stores that made it.
 ///
 /// # Panics
-/// When a row leaves the destination, an element is no part of a line, or there are fewer rows or columns than the least.
+/// When a row leaves the destination or begins between two lines, an element is no part of a line, or there are fewer rows or columns than
+/// the least.
 #[inline(always)]
 pub(crate) fn write<const AVX: bool, S: Source>(
     stores: Stores<AVX>,
@@ -204,7 +208,8 @@ pub(crate) fn write<const AVX: bool, S: Source>(
     panels: Panels,
     source: &S,
 ) {
-    let (aligned, division) = (on.begin_with_lines(), Division::new::<S>(&on, panels));
+    assert!(on.begin_with_lines());
+    let division = Division::new::<S>(&on, panels);
     let Rows { dst, at, step, elem, .. } = on;
     let (line, lines, pitch) = (CACHE_LINE / elem, division.lines(), division.pitch());
     let made_pitch = ((lines + 1) | 1) * CACHE_LINE;
@@ -222,10 +227,9 @@ pub(crate) fn write<const AVX: bool, S: Source>(
                 |rows| rows.div_ceil(line),
                 #[inline(always)]
                 |panel, Panel { rows, cols, is_last }, fetch| {
-                    let stored = match (is_last, aligned) {
-                        (true, _) => Stored::Ends { to_line: cols.start > 0, bytes: cols.len() * elem },
-                        (false, true) => Stored::Lines(lines),
-                        (false, false) => Stored::FromLine { lines, beginning: cols.start == 0 },
+                    let stored = match is_last {
+                        true => Stored::Ends { to_line: cols.start > 0, bytes: cols.len() * elem },
+                        false => Stored::Lines(lines),
                     };
                     for some in rows.clone().step_by(line) {
                         fetch.some();
@@ -252,7 +256,7 @@ pub(crate) fn write<const AVX: bool, S: Source>(
 
 /// Copies bytes to the beginning of others, two lines at a time, in the order in which they lie.
 #[inline(always)]
-fn copy(from: &[u8], to: &mut [u8]) {
+pub(super) fn copy(from: &[u8], to: &mut [u8]) {
     const TWO: usize = 2 * CACHE_LINE;
     let to = &mut to[..from.len()];
     let ((from, rest), (to, room)) = (from.as_chunks::<TWO>(), to.as_chunks_mut::<TWO>());

@@ -9,6 +9,7 @@ use super::non_temporal::{PART_BYTES, STORE_BYTES, Stores};
 use super::panels::{self, Panels};
 use super::squares::{REGISTER, SIDE, Transpose, block, square, square_together, squares};
 use super::strips::{self, Rows, Source, Strips, Together};
+use super::tails;
 use super::whole_lines::{self, Lines};
 use super::window::{Elements, OuterLoop, Window, for_each_iteration};
 
@@ -326,7 +327,10 @@ impl<'a> WindowCopy<'a> {
         }
         // Of other elements, and without vectors of 256 bits, they are not worth the time it takes to compile them.
         if const { AVX && matches!(REGISTER / B, 2 | 4) } && panel > 0 {
-            return panels::write(stores, rows, panels, &source);
+            return match rows.begin_with_lines() {
+                true => panels::write(stores, rows, panels, &source),
+                false => tails::write(stores, rows, panels, &source),
+            };
         }
         let strips =
             Strips { bytes: hints.strip.min(2 * CACHE_LINE), together, fetched: hints.strip_fetched / elem };

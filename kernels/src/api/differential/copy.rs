@@ -119,7 +119,7 @@ fn sweep_strips(tested: &'static Kernels, rule: &'static Kernels) {
             let pitches = [c * e, (c * e + 63) / 64 * 64, c * e + 4, -(c * e + 64)];
             for (src_at, src_row, src_col) in one_of(4, turn, sources) {
                 let strips = [(64, 0), (0, 0), (128, 0), (1 << 20, 0)];
-                let panels = [(256, 1024), (512, 64), (64, 128), (1 << 20, 1 << 20)];
+                let panels = [(256, 1024), (512, 64), (64, 128), (1 << 20, 1 << 20), (64, 16 << 10)];
                 let by_pitch = pitches.into_iter().cycle().zip(strips.into_iter().chain(panels));
                 for (pitch, (strip, panel)) in one_of(4, turn, by_pitch) {
                     let w = Window { rows, cols, src_row, src_col, dst_row: pitch, dst_col: e };
