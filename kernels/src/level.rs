@@ -8,3 +8,14 @@ pub(crate) trait Level: Copy {
     /// loops of a function: as parts they compile in a third of the time, and side by side.
     fn part<R>(self, body: impl FnOnce() -> R) -> R;
 }
+
+/// [`Level::part`] of an expression.
+macro_rules! part {
+    ($level:expr, $body:expr) => {
+        $level.part(
+            #[inline(always)]
+            || $body,
+        )
+    };
+}
+pub(crate) use part;

@@ -19,7 +19,7 @@ struct Walk {
     /// Rows that are made together, and the fewest that can be.
     most: usize,
     least: usize,
-    /// Columns of a panel; the last panel of a row has a line more, and up to so many less.
+    /// Columns of a panel; the last one of a row has at least a line's, and less than a line's more than others.
     run: usize,
     line: usize,
 }

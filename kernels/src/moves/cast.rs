@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use super::convert::makes_lines;
 use super::strided::{self, Blocks, Scratch, Side};
 use crate::formats::{Cast, Integer, Number};
-use crate::level::Level;
+use crate::level::{Level, part};
 use crate::memory::{Destination, Elements, OuterLoop, Output, Window, for_each_iteration};
 use crate::vectors::binary32::{self, Source};
 use crate::vectors::lanes::{Bf16, F16, Sen169};
@@ -120,10 +120,7 @@ fn run(level: impl Level, cast: Cast, src: &[u8], dst: &mut [MaybeUninit<u8>]) -
 /// [`run`] of integers of 8 bits that become floats of 16.
 #[inline(always)]
 fn bytes<B: Bits16>(level: impl Level, src: &[u8], dst: &mut [MaybeUninit<u8>]) -> bool {
-    level.part(
-        #[inline(always)]
-        || steps::convert::<U8To<B>, 1, 2>(src, dst),
-    );
+    part!(level, steps::convert::<U8To<B>, 1, 2>(src, dst));
     true
 }
 
@@ -137,7 +134,7 @@ fn whole_numbers(
     src: &[u8],
     dst: &mut [MaybeUninit<u8>],
 ) -> bool {
-    with_type!(from, From => level.part(#[inline(always)] || with_type!(to, To => {
+    with_type!(from, From => part!(level, with_type!(to, To => {
         let mut fits = true;
         let src = src.as_chunks::<{ size_of::<From>() }>().0;
         for (src, dst) in src.iter().zip(dst.as_chunks_mut::<{ size_of::<To>() }>().0) {

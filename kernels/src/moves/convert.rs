@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use super::strided::{self, Blocks, FACE, STICK, Scratch, Side};
 use super::transpose::{self, SQUARE};
 use crate::formats::Number;
-use crate::level::Level;
+use crate::level::{Level, part};
 use crate::memory::{
     Ahead, CACHE_LINE, Destination, Elements, Hints, OuterLoop, Output, Window, as_uninit,
     for_each_iteration, load_rows, prefetch_rows_l2, store_rows,
@@ -362,54 +362,18 @@ pub(crate) fn body(level: impl Level, on: Conversion<'_>) {
         return on.turned().strided(level);
     }
     match (on.from, on.to) {
-        (Number::F32, Number::Bf16) => level.part(
-            #[inline(always)]
-            || on.steps::<By<F32, Bf16>, 4, 2>(lie),
-        ),
-        (Number::F32, Number::F16) => level.part(
-            #[inline(always)]
-            || on.steps::<By<F32, F16>, 4, 2>(lie),
-        ),
-        (Number::F32, Number::Sen169) => level.part(
-            #[inline(always)]
-            || on.steps::<By<F32, Sen169>, 4, 2>(lie),
-        ),
-        (Number::Bf16, Number::F32) => level.part(
-            #[inline(always)]
-            || on.steps::<By<Bf16, F32>, 2, 4>(lie),
-        ),
-        (Number::Bf16, Number::F16) => level.part(
-            #[inline(always)]
-            || on.steps::<By<Bf16, F16>, 2, 2>(lie),
-        ),
-        (Number::Bf16, Number::Sen169) => level.part(
-            #[inline(always)]
-            || on.steps::<Bf16ToSen169, 2, 2>(lie),
-        ),
-        (Number::F16, Number::F32) => level.part(
-            #[inline(always)]
-            || on.steps::<By<F16, F32>, 2, 4>(lie),
-        ),
-        (Number::F16, Number::Bf16) => level.part(
-            #[inline(always)]
-            || on.steps::<F16ToBf16, 2, 2>(lie),
-        ),
-        (Number::F16, Number::Sen169) => level.part(
-            #[inline(always)]
-            || on.steps::<F16ToSen169, 2, 2>(lie),
-        ),
-        (Number::Sen169, Number::F32) => level.part(
-            #[inline(always)]
-            || on.steps::<By<Sen169, F32>, 2, 4>(lie),
-        ),
-        (Number::Sen169, Number::Bf16) => level.part(
-            #[inline(always)]
-            || on.steps::<Sen169ToBf16, 2, 2>(lie),
-        ),
-        (Number::Sen169, Number::F16) => level.part(
-            #[inline(always)]
-            || on.steps::<Sen169ToF16, 2, 2>(lie),
-        ),
+        (Number::F32, Number::Bf16) => part!(level, on.steps::<By<F32, Bf16>, 4, 2>(lie)),
+        (Number::F32, Number::F16) => part!(level, on.steps::<By<F32, F16>, 4, 2>(lie)),
+        (Number::F32, Number::Sen169) => part!(level, on.steps::<By<F32, Sen169>, 4, 2>(lie)),
+        (Number::Bf16, Number::F32) => part!(level, on.steps::<By<Bf16, F32>, 2, 4>(lie)),
+        (Number::Bf16, Number::F16) => part!(level, on.steps::<By<Bf16, F16>, 2, 2>(lie)),
+        (Number::Bf16, Number::Sen169) => part!(level, on.steps::<Bf16ToSen169, 2, 2>(lie)),
+        (Number::F16, Number::F32) => part!(level, on.steps::<By<F16, F32>, 2, 4>(lie)),
+        (Number::F16, Number::Bf16) => part!(level, on.steps::<F16ToBf16, 2, 2>(lie)),
+        (Number::F16, Number::Sen169) => part!(level, on.steps::<F16ToSen169, 2, 2>(lie)),
+        (Number::Sen169, Number::F32) => part!(level, on.steps::<By<Sen169, F32>, 2, 4>(lie)),
+        (Number::Sen169, Number::Bf16) => part!(level, on.steps::<Sen169ToBf16, 2, 2>(lie)),
+        (Number::Sen169, Number::F16) => part!(level, on.steps::<Sen169ToF16, 2, 2>(lie)),
         _ => on.strided(level),
     }
 }
@@ -418,58 +382,19 @@ pub(crate) fn body(level: impl Level, on: Conversion<'_>) {
 #[inline(always)]
 fn run(level: impl Level, from: Number, to: Number, src: &[u8], dst: &mut [MaybeUninit<u8>]) {
     match (from, to) {
-        (Number::F32, Number::Bf16) => level.part(
-            #[inline(always)]
-            || steps::convert::<By<F32, Bf16>, 4, 2>(src, dst),
-        ),
-        (Number::F32, Number::F16) => level.part(
-            #[inline(always)]
-            || steps::convert::<By<F32, F16>, 4, 2>(src, dst),
-        ),
-        (Number::F32, Number::Sen169) => level.part(
-            #[inline(always)]
-            || steps::convert::<By<F32, Sen169>, 4, 2>(src, dst),
-        ),
-        (Number::E4M3, Number::Bf16) => level.part(
-            #[inline(always)]
-            || steps::convert::<E4M3To<Bf16>, 1, 2>(src, dst),
-        ),
-        (Number::E4M3, Number::F16) => level.part(
-            #[inline(always)]
-            || steps::convert::<E4M3To<F16>, 1, 2>(src, dst),
-        ),
-        (Number::E4M3, Number::Sen169) => level.part(
-            #[inline(always)]
-            || steps::convert::<E4M3To<Sen169>, 1, 2>(src, dst),
-        ),
-        (Number::Bf16, Number::F32) => level.part(
-            #[inline(always)]
-            || steps::convert::<By<Bf16, F32>, 2, 4>(src, dst),
-        ),
-        (Number::F16, Number::F32) => level.part(
-            #[inline(always)]
-            || steps::convert::<By<F16, F32>, 2, 4>(src, dst),
-        ),
-        (Number::F16, Number::Bf16) => level.part(
-            #[inline(always)]
-            || steps::convert::<F16ToBf16, 2, 2>(src, dst),
-        ),
-        (Number::F16, Number::Sen169) => level.part(
-            #[inline(always)]
-            || steps::convert::<F16ToSen169, 2, 2>(src, dst),
-        ),
-        (Number::Sen169, Number::F16) => level.part(
-            #[inline(always)]
-            || steps::convert::<Sen169ToF16, 2, 2>(src, dst),
-        ),
-        (Number::Bf16, Number::Sen169) => level.part(
-            #[inline(always)]
-            || steps::convert::<Bf16ToSen169, 2, 2>(src, dst),
-        ),
-        (Number::Sen169, Number::Bf16) => level.part(
-            #[inline(always)]
-            || steps::convert::<Sen169ToBf16, 2, 2>(src, dst),
-        ),
+        (Number::F32, Number::Bf16) => part!(level, steps::convert::<By<F32, Bf16>, 4, 2>(src, dst)),
+        (Number::F32, Number::F16) => part!(level, steps::convert::<By<F32, F16>, 4, 2>(src, dst)),
+        (Number::F32, Number::Sen169) => part!(level, steps::convert::<By<F32, Sen169>, 4, 2>(src, dst)),
+        (Number::E4M3, Number::Bf16) => part!(level, steps::convert::<E4M3To<Bf16>, 1, 2>(src, dst)),
+        (Number::E4M3, Number::F16) => part!(level, steps::convert::<E4M3To<F16>, 1, 2>(src, dst)),
+        (Number::E4M3, Number::Sen169) => part!(level, steps::convert::<E4M3To<Sen169>, 1, 2>(src, dst)),
+        (Number::Bf16, Number::F32) => part!(level, steps::convert::<By<Bf16, F32>, 2, 4>(src, dst)),
+        (Number::F16, Number::F32) => part!(level, steps::convert::<By<F16, F32>, 2, 4>(src, dst)),
+        (Number::F16, Number::Bf16) => part!(level, steps::convert::<F16ToBf16, 2, 2>(src, dst)),
+        (Number::F16, Number::Sen169) => part!(level, steps::convert::<F16ToSen169, 2, 2>(src, dst)),
+        (Number::Sen169, Number::F16) => part!(level, steps::convert::<Sen169ToF16, 2, 2>(src, dst)),
+        (Number::Bf16, Number::Sen169) => part!(level, steps::convert::<Bf16ToSen169, 2, 2>(src, dst)),
+        (Number::Sen169, Number::Bf16) => part!(level, steps::convert::<Sen169ToBf16, 2, 2>(src, dst)),
         (Number::F16, Number::Sen169Deeptools) | (Number::Sen169Deeptools, Number::F16) => {
             for (to_code, code) in dst.as_chunks_mut::<2>().0.iter_mut().zip(src.as_chunks::<2>().0) {
                 let code = from.convert(to, u16::from_le_bytes(*code).into()) as u16;

@@ -7,7 +7,7 @@
 use std::mem::MaybeUninit;
 
 use super::copy;
-use crate::level::Level;
+use crate::level::{Level, part};
 use crate::memory::{
     Ahead, CACHE_LINE, Output, StridedCopy, Window, as_written, gather_rows, prefetch, prefetch_rows_l2,
     scatter_rows,
@@ -121,10 +121,7 @@ pub(crate) fn convert(
         let before: &mut [u8] = if gathers { before.get_or_insert_with(|| [0; BLOCK]) } else { &mut [] };
         let after: &mut [u8] = if scatters { after.get_or_insert_with(|| [0; BLOCK]) } else { &mut [] };
         if gathers && near_runs && part.cols == FACE {
-            level.part(
-                #[inline(always)]
-                || faces(src.bytes, from, src.size, &part, before, prefetch_distance),
-            );
+            part!(level, faces(src.bytes, from, src.size, &part, before, prefetch_distance));
         } else if gathers {
             let packed = Window { dst_row: from_row, dst_col: src.size as isize, ..part };
             let room = as_written(before);
@@ -155,26 +152,19 @@ pub(crate) fn convert(
         if streamed {
             put(dst.bytes, &lines.0[..part.rows * part.cols * dst.size], to, &part, far_run);
         } else if scatters && far_runs && part.cols == FACE {
-            level.part(
-                #[inline(always)]
-                || to_faces(after, dst.size, &part, dst.bytes.bytes, to),
-            );
+            part!(level, to_faces(after, dst.size, &part, dst.bytes.bytes, to));
         } else if scatters && part.dst_col == -(dst.size as isize) {
             // From the last one on: copies know rows that lie backward in the source.
             let last = (part.cols - 1) * dst.size;
             let packed =
                 Window { src_row: to_row, src_col: part.dst_col, dst_col: dst.size as isize, ..part };
-            level.part(
-                #[inline(always)]
-                || {
-                    let to = to - last;
-                    if let Some(copy) =
-                        StridedCopy::new(dst.size, after, last, dst.bytes.bytes, to, &packed, &[])
-                    {
-                        copy::backward(copy);
-                    }
-                },
-            );
+            part!(level, {
+                let to = to - last;
+                if let Some(copy) = StridedCopy::new(dst.size, after, last, dst.bytes.bytes, to, &packed, &[])
+                {
+                    copy::backward(copy);
+                }
+            });
         } else if scatters {
             let packed = Window { src_row: to_row, src_col: dst.size as isize, ..part };
             bring(level, dst.size, (after, 0), (dst.bytes.bytes, to), &packed, 0, far_runs);
@@ -273,23 +263,17 @@ fn bring(
     // What is copied is made where it is used.
     let copy = |dst| StridedCopy::new(elem, src, src_at, dst, dst_at, window, &[]);
     if runs {
-        level.part(
-            #[inline(always)]
-            || {
-                if let Some(copy) = copy(dst) {
-                    copy::rows(copy.prefetching(prefetch_distance));
-                }
-            },
-        );
+        part!(level, {
+            if let Some(copy) = copy(dst) {
+                copy::rows(copy.prefetching(prefetch_distance));
+            }
+        });
     } else {
-        level.part(
-            #[inline(always)]
-            || {
-                if let Some(copy) = copy(dst) {
-                    copy::elements(copy.prefetching(prefetch_distance));
-                }
-            },
-        );
+        part!(level, {
+            if let Some(copy) = copy(dst) {
+                copy::elements(copy.prefetching(prefetch_distance));
+            }
+        });
     }
 }
 

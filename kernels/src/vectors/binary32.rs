@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 
 use super::lanes::{Bf16, E4M3, E5M2, F16, F32, Lane, Sen169, SenDeeptools, TtE4M3};
 use crate::formats::{Integer, Number};
-use crate::level::Level;
+use crate::level::{Level, part};
 use crate::memory::{load_rows, store_rows};
 
 /// Elements on their way at once, those of a stick. As the compiler knows how many, it clears no room for them and leaves no rest
@@ -57,26 +57,19 @@ pub(crate) fn convert(level: impl Level, from: Source, to: Number, src: &[u8], d
 fn sticks(level: impl Level, from: Source, to: Number, src: &[u8], dst: &mut [MaybeUninit<u8>]) {
     macro_rules! from {
         ($format:ty) => {
-            level.part(
-                #[inline(always)]
-                || to_any::<$format, _>(to, src, dst),
-            )
+            part!(level, to_any::<$format, _>(to, src, dst))
         };
     }
     macro_rules! each_by {
         ($f:expr) => {
-            level.part(
-                #[inline(always)]
-                || blocks(src, dst, each($f)),
-            )
+            part!(level, blocks(src, dst, each($f)))
         };
     }
     match (from, to) {
         // What binary32 would lose.
-        (Source::Number(Number::F64), Number::F32) => level.part(
-            #[inline(always)]
-            || blocks(src, dst, mostly(quick::nearest, nearest)),
-        ),
+        (Source::Number(Number::F64), Number::F32) => {
+            part!(level, blocks(src, dst, mostly(quick::nearest, nearest)))
+        }
         (Source::Integer(Integer::I64), Number::F64) => each_by!(double_of_i64),
         (Source::Integer(Integer::U64), Number::F64) => each_by!(double_of_u64),
         (Source::Integer(Integer::I32), Number::F64) => each_by!(double_of_i32),

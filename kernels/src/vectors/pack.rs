@@ -10,7 +10,7 @@ use super::lanes::{Bf16, F16, F32, Lane};
 use super::mx::MxVector;
 use super::tile_packer::TilePacker;
 use crate::formats::{BlockCodec, GROUP, MX_BLOCK, Number, Rounding, Rule, TileShape};
-use crate::level::Level;
+use crate::level::{Level, part};
 use crate::memory::{
     ArrayOffsets, CACHE_LINE, Destination, Output, as_uninit, as_written, assert_readable, assert_writable,
     lies_inside,
@@ -223,35 +223,14 @@ fn tiles<E: Encode>(level: impl Level, on: Packing<'_>, encode: E) {
     let rows = stored.whole() && stored.col == on.from.size() as isize && !encode.replaces_elements();
     let columns = on.args.packs_columns(on.codec, on.from);
     match on.from {
-        Number::F32 if rows => level.part(
-            #[inline(always)]
-            || in_place_tiles::<E, F32, 4>(on, encode),
-        ),
+        Number::F32 if rows => part!(level, in_place_tiles::<E, F32, 4>(on, encode)),
         // What reads elements more than once prefers them widened.
-        Number::Bf16 if rows && !E::SEARCHES => level.part(
-            #[inline(always)]
-            || in_place_tiles::<E, Bf16, 2>(on, encode),
-        ),
-        Number::F16 if rows && !E::SEARCHES => level.part(
-            #[inline(always)]
-            || in_place_tiles::<E, F16, 2>(on, encode),
-        ),
-        Number::F32 if columns && !E::SEARCHES => level.part(
-            #[inline(always)]
-            || tiles_of_columns::<E, F32, 4>(on, encode),
-        ),
-        Number::Bf16 if columns && !E::SEARCHES => level.part(
-            #[inline(always)]
-            || tiles_of_columns::<E, Bf16, 2>(on, encode),
-        ),
-        Number::F16 if columns && !E::SEARCHES => level.part(
-            #[inline(always)]
-            || tiles_of_columns::<E, F16, 2>(on, encode),
-        ),
-        _ => level.part(
-            #[inline(always)]
-            || gathered_tiles(on, encode),
-        ),
+        Number::Bf16 if rows && !E::SEARCHES => part!(level, in_place_tiles::<E, Bf16, 2>(on, encode)),
+        Number::F16 if rows && !E::SEARCHES => part!(level, in_place_tiles::<E, F16, 2>(on, encode)),
+        Number::F32 if columns && !E::SEARCHES => part!(level, tiles_of_columns::<E, F32, 4>(on, encode)),
+        Number::Bf16 if columns && !E::SEARCHES => part!(level, tiles_of_columns::<E, Bf16, 2>(on, encode)),
+        Number::F16 if columns && !E::SEARCHES => part!(level, tiles_of_columns::<E, F16, 2>(on, encode)),
+        _ => part!(level, gathered_tiles(on, encode)),
     }
 }
 
@@ -314,22 +293,10 @@ fn blocks(level: impl Level, on: Packing<'_>, encode: MxVector) {
     let runs = on.args.src_col == on.from.size() as isize && on.args.faces.is_none();
     let whole = runs && on.args.rows == 1 && on.args.cols == MX_BLOCK;
     match on.from {
-        Number::F32 if whole => level.part(
-            #[inline(always)]
-            || in_place_blocks::<F32, 4>(on, encode),
-        ),
-        Number::Bf16 if whole => level.part(
-            #[inline(always)]
-            || in_place_blocks::<Bf16, 2>(on, encode),
-        ),
-        Number::F16 if whole => level.part(
-            #[inline(always)]
-            || in_place_blocks::<F16, 2>(on, encode),
-        ),
-        _ => level.part(
-            #[inline(always)]
-            || gathered_blocks(on, encode),
-        ),
+        Number::F32 if whole => part!(level, in_place_blocks::<F32, 4>(on, encode)),
+        Number::Bf16 if whole => part!(level, in_place_blocks::<Bf16, 2>(on, encode)),
+        Number::F16 if whole => part!(level, in_place_blocks::<F16, 2>(on, encode)),
+        _ => part!(level, gathered_blocks(on, encode)),
     }
 }
 

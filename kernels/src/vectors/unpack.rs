@@ -8,7 +8,7 @@ use super::encode::MAX_GROUPS;
 use super::lanes::{Bf16, F16, F32, Lane, Sen169};
 use super::mx::{FloatDecode, IntDecode, MxVector};
 use crate::formats::{BlockCodec, Decoding, GROUP, MX_BLOCK, Number, Rule, TileShape};
-use crate::level::Level;
+use crate::level::{Level, part};
 use crate::memory::{CACHE_LINE, Destination, Output, assert_readable, assert_writable};
 
 /// A row of packed tiles to unpack: which rectangle of each, and where it goes.
@@ -168,22 +168,10 @@ pub(crate) fn body(level: impl Level, on: Unpacking<'_>) {
 #[inline(always)]
 fn to_any<D: Decode>(level: impl Level, on: Unpacking<'_>, decode: D) {
     match on.to {
-        Number::F32 => level.part(
-            #[inline(always)]
-            || tiles::<D, F32, 4>(on, decode),
-        ),
-        Number::Bf16 => level.part(
-            #[inline(always)]
-            || tiles::<D, Bf16, 2>(on, decode),
-        ),
-        Number::F16 => level.part(
-            #[inline(always)]
-            || tiles::<D, F16, 2>(on, decode),
-        ),
-        Number::Sen169 => level.part(
-            #[inline(always)]
-            || tiles::<D, Sen169, 2>(on, decode),
-        ),
+        Number::F32 => part!(level, tiles::<D, F32, 4>(on, decode)),
+        Number::Bf16 => part!(level, tiles::<D, Bf16, 2>(on, decode)),
+        Number::F16 => part!(level, tiles::<D, F16, 2>(on, decode)),
+        Number::Sen169 => part!(level, tiles::<D, Sen169, 2>(on, decode)),
         _ => scalar(on),
     }
 }
