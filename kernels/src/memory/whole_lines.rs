@@ -32,7 +32,7 @@ macro_rules! rows_of_lines {
     }};
 }
 
-/// Whether rows of the destination begin and end with lines, so that [`write`] takes them.
+/// Whether rows of the destination begin and end with lines, so that [`write()`] takes them.
 #[inline(always)]
 pub(super) fn suit(on: &Rows<'_>) -> bool {
     on.begin_with_lines() && (on.cols * on.elem).is_multiple_of(CACHE_LINE)
