@@ -75,8 +75,8 @@ pub const ZEN4: Tuning = Tuning {
     transposed_panel: [16 << 10, 32 << 10, 16 << 10, 16 << 10],
     // Without it they have less than half of the speed; one or four panels ahead are as good.
     panels_fetched: 2,
-    // Assembled blocks have eight tenths of the speed, strips of 4 bytes six tenths. With panels of half or twice the size, and runs of 128 or
-    // 512 bytes, they have seven to nine and a half tenths.
+    // Of 2 bytes assembled blocks have eight tenths of the speed, runs of 128 and 512 bytes and panels of half the size as much or nine. Of 4 bytes
+    // runs of 128 bytes and panels of half the size have eight tenths; longer runs are as fast.
     ragged_strip: [0, 256, 256, 0],
     ragged_panel: [0, 64 << 10, 32 << 10, 0],
     // Backward f32 is copied at 14 GB/s so, and at 10 with 2048.

@@ -199,7 +199,7 @@ macro_rules! kernels {
     };
 }
 
-// One line per kernel. `body` is compiled for each level above scalar, `rule` is the scalar table's entry, and
+// One line per kernel. `body` is compiled for each level above scalar, which it gets before the arguments, `rule` is the scalar table's entry, and
 // `sweep(tested, rule)` runs both tables over the kernel's small world and compares every byte.
 kernels! {
     cast(on: Casting<'_>): cast::body, cast::scalar, crate::api::differential::cast::sweep;

@@ -23,10 +23,10 @@ pub(crate) struct Panels {
 }
 
 /// The longest run of the destination.
-pub(super) const MAX_RUN: usize = 1024;
+const MAX_RUN: usize = 1024;
 
 /// The largest panel.
-pub(super) const MAX_PANEL: usize = 1 << 20;
+const MAX_PANEL: usize = 1 << 20;
 
 /// What a panel is made of.
 pub(crate) trait Source {
@@ -61,7 +61,7 @@ pub(super) struct Division {
     /// Columns of a strip but for the last one.
     run: usize,
     /// The most rows of a panel, and the fewest.
-    most: usize,
+    pub(super) most: usize,
     least: usize,
     /// Panels ahead that are fetched.
     fetched: usize,
@@ -109,6 +109,18 @@ impl Division {
         (self.run + CACHE_LINE / self.elem) * self.pitch()
     }
 
+    /// Strips of columns.
+    #[inline(always)]
+    fn strips(&self) -> usize {
+        1 + self.cols.saturating_sub(CACHE_LINE / self.elem) / self.run
+    }
+
+    /// Times that some rows are made until all are.
+    #[inline(always)]
+    fn parts(&self) -> usize {
+        self.rows.div_ceil(self.most)
+    }
+
     /// The panel of some rows of a strip, if there is such a strip.
     #[inline(always)]
     fn panel(&self, strip: usize, part: usize) -> Option<Panel> {
@@ -123,6 +135,13 @@ impl Division {
         Some(Panel { rows, cols: col..end, is_last })
     }
 
+    /// The panel of this number, where some rows have all of their strips before the next rows have any.
+    #[inline(always)]
+    pub(super) fn panel_of_rows(&self, number: usize) -> Option<Panel> {
+        let (strip, part) = (number % self.strips(), number / self.strips());
+        if part < self.parts() { self.panel(strip, part) } else { None }
+    }
+
     /// Brings one panel after the other together in a room, and calls `each` with the room, the panel, and what fetches a later
     /// one, which is to be asked `times(rows)` times for a panel of so many rows.
     #[inline(always)]
@@ -133,7 +152,7 @@ impl Division {
         times: impl Fn(usize) -> usize,
         mut each: impl FnMut(&[u8], Panel, &mut Fetch<'_, S>),
     ) {
-        let (parts, pitch) = (self.rows.div_ceil(self.most), self.pitch());
+        let (parts, pitch) = (self.parts(), self.pitch());
         let (mut strip, mut part) = (0, 0);
         let (mut later_strip, mut later_part) = (self.fetched / parts, self.fetched % parts);
         while let Some(panel) = self.panel(strip, part) {

@@ -1,54 +1,16 @@
 //! Transposes to rows that begin anywhere in a line, by way of panels. Some rows are made at a time, from their beginnings to their
 //! ends: a panel of the source after the other is brought together, and what is made of it goes past the caches line by line. What of a
-//! row is made and not stored, its *tail*, at most a line, is kept until the next panel is. So no line is stored in parts, and no
-//! element is read twice.
+//! row is made and not stored, its *tail*, at most a line, is kept until the next panel is. So no line is stored in parts but
+//! those with which rows begin and end, and panels of a row do not overlap.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::cache::CACHE_LINE;
 use super::non_temporal::Stores;
-use super::panels::{Fetch, MAX_PANEL, MAX_RUN, Panels, Source, copy, with_room};
+use super::panels::{Division, Fetch, Panel, Panels, Source, copy, with_room};
 use super::strips::{Part, Rows, Stored};
 use super::{as_uninit, as_written};
-
-/// The order of panels: so many rows together, by so many columns at a time.
-struct Walk {
-    rows: usize,
-    cols: usize,
-    /// Rows that are made together, and the fewest that can be.
-    most: usize,
-    least: usize,
-    /// Columns of a panel; the last one of a row has at least a line's, and less than a line's more than others.
-    run: usize,
-    line: usize,
-}
-
-impl Walk {
-    /// Panels of which a row is made.
-    #[inline(always)]
-    fn of_a_row(&self) -> usize {
-        1 + self.cols.saturating_sub(self.line) / self.run
-    }
-
-    /// All panels.
-    #[inline(always)]
-    fn panels(&self) -> usize {
-        self.rows.div_ceil(self.most) * self.of_a_row()
-    }
-
-    /// The rows and columns of a panel, and whether it is the last one of its rows.
-    #[inline(always)]
-    fn panel(&self, number: usize) -> (Range<usize>, Range<usize>, bool) {
-        let (part, step) = (number / self.of_a_row(), number % self.of_a_row());
-        let end = (part * self.most).saturating_add(self.most).min(self.rows);
-        // What is less than can be transposed is made once more with what is before it.
-        let rows = (part * self.most).min(end - self.least)..end;
-        let is_last = step + 1 == self.of_a_row();
-        let col = step * self.run;
-        (rows, col..if is_last { self.cols } else { col + self.run }, is_last)
-    }
-}
 
 /// Rows that were made and not stored: where, and of which rows of the panel.
 struct Waiting {
@@ -70,36 +32,32 @@ pub(crate) fn write<const AVX: bool, S: Source>(
     panels: Panels,
     source: &S,
 ) {
-    let Rows { dst, at, step, rows, cols, elem } = on;
-    let (line, least) = (CACHE_LINE / elem, S::LEAST);
-    assert!(CACHE_LINE.is_multiple_of(elem) && least <= line && least <= rows && least <= cols);
-    let lines = (panels.run.min(MAX_RUN) / CACHE_LINE).max(1);
-    let run = lines * line;
-    let most = (panels.panel.min(MAX_PANEL) / CACHE_LINE / run).clamp(1, rows.div_ceil(line)) * line;
-    let walk = Walk { rows, cols, most, least, run, line };
-    // Odd numbers of lines, so that what lies one above the other does not share sets of L1.
-    let pitch = ((most * elem / CACHE_LINE) | 1) * CACHE_LINE;
+    let division = Division::new::<S>(&on, panels);
+    let Rows { dst, at, step, elem, .. } = on;
+    let (line, least, lines, pitch) = (CACHE_LINE / elem, S::LEAST, division.lines(), division.pitch());
+    // Its tail, what is made of a panel, and up to a line more that is made of the last one; an odd number of lines.
     let made_pitch = ((lines + 2) | 1) * CACHE_LINE;
-    let (panel_size, made_size) = ((run + line) * pitch, (line + least) * made_pitch);
+    let made_size = (line + least) * made_pitch;
     with_room(
-        panel_size + 2 * made_size + most * CACHE_LINE,
+        division.size() + 2 * made_size + division.most * CACHE_LINE,
         #[inline(always)]
         |room| {
-            let (room, made) = room.split_at_mut(panel_size);
+            let (room, made) = room.split_at_mut(division.size());
             let (made, tails) = made.split_at_mut(2 * made_size);
             let tails = tails.as_chunks_mut::<CACHE_LINE>().0;
             let (mut making, mut made) = made.split_at_mut(made_size);
             let mut waiting: Option<Waiting> = None;
-            for number in 0..walk.panels() {
-                let (rows, cols, is_last) = walk.panel(number);
+            let mut number = 0;
+            while let Some(Panel { rows, cols, is_last }) = division.panel_of_rows(number) {
                 for (col, to) in cols.clone().zip(room.chunks_mut(pitch)) {
                     copy(source.bytes(rows.start, col, rows.len()), to);
                 }
-                let later = number + panels.fetched;
-                let is_fetched = panels.fetched > 0 && later < walk.panels();
-                let (later_rows, later_cols, _) =
-                    if is_fetched { walk.panel(later) } else { (0..0, 0..0, false) };
+                let later = division
+                    .panel_of_rows(number.saturating_add(panels.fetched))
+                    .filter(|_| panels.fetched > 0);
+                let (later_rows, later_cols) = later.map_or((0..0, 0..0), |later| (later.rows, later.cols));
                 let mut fetch = Fetch::new(source, later_rows, later_cols, rows.len() / line);
+                number += 1;
                 let is_first = cols.start == 0;
                 let mut begin = 0;
                 while begin < rows.len() {

@@ -200,7 +200,7 @@ fn blocks<const M: usize, const N: usize>(
 }
 
 /// Each of a stick's elements by `f`.
-// Counted: of iterators over two arrays, compilers found their lengths no more to be known in some functions.
+// Of two zipped iterators LLVM computed the lengths again in some functions, and no longer knew them.
 #[allow(clippy::needless_range_loop, reason = "see above")]
 #[inline(always)]
 fn each<A: Copy, B: Copy>(f: impl Fn(A) -> B) -> impl Fn(&[A; AT_ONCE]) -> [B; AT_ONCE] {
