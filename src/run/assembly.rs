@@ -83,7 +83,7 @@ impl<'p, const N: usize> Assembly<'p, N> {
     }
 
     /// Fetches the block that begins at `later`, if there is one, while that from `at` on is read.
-    pub(super) fn fetch(&mut self, at: AddressPair, later: Option<AddressPair>) {
+    pub(super) fn fetch(&mut self, at: &AddressPair, later: Option<&AddressPair>) {
         self.calls.fetch(at, later);
     }
 
@@ -95,7 +95,7 @@ impl<'p, const N: usize> Assembly<'p, N> {
         source: &[u8],
         scratch: (&mut Scratch, &mut Option<Compact>),
         Block(block): &mut Block,
-        at: AddressPair,
+        at: &AddressPair,
         first: bool,
         (out, places): (&mut Destination<'_>, Places),
         to: usize,
@@ -108,7 +108,7 @@ impl<'p, const N: usize> Assembly<'p, N> {
         self.calls.run(source, scratch, at, &mut Destination::cached(writable(block)), 0);
         let segments = &self.segments[..self.count];
         if !self.units.is_empty() {
-            return self.stream(block, at, out, places);
+            return self.stream(block, *at, out, places);
         }
         if self.overlap == 0 && first {
             return plan.kernels.stream_segments(block, segments, out, to);

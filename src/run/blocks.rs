@@ -11,6 +11,9 @@ pub(super) struct Blocks<'v, const N: usize> {
     most: [u64; N],
     /// How many iterations of each loop this one has.
     pub(super) size: [u64; N],
+    /// Whether it has as many as the one before. Not found by comparing sizes: what loads several of them at once waits for the stores
+    /// that wrote them one by one, and so for all that the block before stored. Tiles on a mesh spent a quarter of their time so in L2.
+    pub(super) is_alike: bool,
     /// Where it begins: iterations of each loop, counted in the view, and the address.
     done: [u64; N],
     pub(super) at: AddressPair,
@@ -19,7 +22,8 @@ pub(super) struct Blocks<'v, const N: usize> {
 impl<'v, const N: usize> Blocks<'v, N> {
     /// `source_begin`: the byte of the source from which addresses are counted.
     pub(super) fn new(nest: &'v ScheduledNest, view: &'v View<N>, source_begin: i64) -> Blocks<'v, N> {
-        let mut blocks = Blocks { nest, view, most: [1; N], size: [1; N], done: [0; N], at: view.at };
+        let mut blocks =
+            Blocks { nest, view, most: [1; N], size: [1; N], is_alike: false, done: [0; N], at: view.at };
         // Bytes of an address are counted from where its unit begins, so this moves all of them.
         blocks.at[1] -= source_begin;
         for (i, &most) in nest.schedule.blocks.iter().enumerate() {
@@ -56,6 +60,7 @@ impl<'v, const N: usize> Blocks<'v, N> {
     /// Goes on to the next block, if there is one.
     #[inline(always)]
     pub(super) fn advance(&mut self) -> bool {
+        self.is_alike = true;
         self.nest.schedule.order.iter().rev().any(|&i| {
             let (n, most, step) = (self.view.n[i], self.most[i], self.nest.loops[i].step);
             if n <= most {
@@ -65,7 +70,9 @@ impl<'v, const N: usize> Blocks<'v, N> {
             let more = done < n;
             self.at = advance(self.at, step, if more { most as i64 } else { most as i64 - done as i64 });
             self.done[i] = if more { done } else { 0 };
-            self.size[i] = most.min(n - self.done[i]);
+            let size = most.min(n - self.done[i]);
+            self.is_alike &= size == self.size[i];
+            self.size[i] = size;
             more
         })
     }
@@ -99,8 +106,8 @@ impl<'v, const N: usize> Later<'v, N> {
     }
 
     /// Where it begins, if there is one.
-    pub(super) fn at(&self) -> Option<AddressPair> {
-        self.is_left.then_some(self.blocks.at)
+    pub(super) fn at(&self) -> Option<&AddressPair> {
+        self.is_left.then_some(&self.blocks.at)
     }
 
     /// The iteration of each loop at which it begins, counted in the nest, if there is one.

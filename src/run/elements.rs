@@ -64,11 +64,6 @@ impl<'p, const N: usize> Calls<'p, N> {
         }
     }
 
-    /// How many iterations of each loop a block has; 0 of each at first.
-    pub(super) fn size(&self) -> &[u64; N] {
-        &self.size
-    }
-
     /// Whether blocks of a size go to several planes, of each of which the destination has a range: a call writes to one range, so that
     /// none can take what follows in the source.
     pub(super) fn is_band(&self, size: &[u64; N]) -> bool {
@@ -163,8 +158,8 @@ impl<'p, const N: usize> Calls<'p, N> {
     }
 
     /// Fetches the block that begins at `later`, if there is one, while that from `at` on is read.
-    pub(super) fn fetch(&mut self, at: AddressPair, later: Option<AddressPair>) {
-        let place = |at: AddressPair| self.plan.src.space.unit_at(at[0]) + at[1];
+    pub(super) fn fetch(&mut self, at: &AddressPair, later: Option<&AddressPair>) {
+        let place = |at: &AddressPair| self.plan.src.space.unit_at(at[0]) + at[1];
         let distance = later.map_or(0, |later| place(later) - place(at)) as isize;
         match &mut self.compaction {
             Some(compaction) => compaction.distance = distance,
@@ -233,15 +228,21 @@ impl<'p, const N: usize> Calls<'p, N> {
         }
     }
 
-    /// Puts the block that begins at `at` to byte `to` of a destination.
+    /// Puts the block that begins at `at` to byte `to` of a destination. Not by value: a copy would wait for stores, as
+    /// [`Blocks::is_alike`](super::blocks::Blocks) says of sizes.
     pub(super) fn run(
         &self,
         source: &[u8],
         (scratch, compact): (&mut Scratch, &mut Option<Compact>),
-        mut at: AddressPair,
+        at: &AddressPair,
         out: &mut Destination<'_>,
         to: usize,
     ) {
+        if self.left == 0 && self.compaction.is_none() {
+            let from = (self.plan.src.space.unit_at(at[0]) + at[1]) as usize;
+            return self.call(source, (from, to), scratch, at, out, (self.hints, None));
+        }
+        let mut at = *at;
         let compaction = self.compaction.as_ref();
         let mut ahead = compaction.and_then(|compaction| compaction.ahead(self.plan, source, at));
         let source =
@@ -263,7 +264,7 @@ impl<'p, const N: usize> Calls<'p, N> {
             if let Places::InEach { .. } = self.places {
                 to = self.places.turn(out, place(self.plan, at)) as i64;
             }
-            self.call(source, (from as usize, to as usize), scratch, at, out, (hints, ahead.take()));
+            self.call(source, (from as usize, to as usize), scratch, &at, out, (hints, ahead.take()));
             let more = self.outside[..self.left].iter().any(|&i| {
                 done[i] += 1;
                 let by = if done[i] < self.size[i] { 1 } else { 1 - done[i] as i64 };
@@ -294,7 +295,7 @@ impl<'p, const N: usize> Calls<'p, N> {
         source: &'s [u8],
         (from, to): (usize, usize),
         scratch: &mut Scratch,
-        at: AddressPair,
+        at: &AddressPair,
         out: &mut Destination<'_>,
         (hints, ahead): (Hints, Option<Ahead<'s>>),
     ) {
@@ -379,7 +380,7 @@ impl<'p, const N: usize> Calls<'p, N> {
 
 impl<const N: usize> Calls<'_, N> {
     /// Keeps the first value of a call, which begins at `at`, that its destination cannot hold.
-    fn all_out_of_range(&self, source: &[u8], scratch: &mut Scratch, cast: Cast, at: AddressPair) {
+    fn all_out_of_range(&self, source: &[u8], scratch: &mut Scratch, cast: Cast, at: &AddressPair) {
         let (plan, size) = (self.plan, cast.source_size());
         let taken = &self.taken_loops[..self.taken];
         let loops = taken.iter().map(|&i| (self.size[i], self.nest.loops[i].step));

@@ -207,15 +207,15 @@ impl<'a, 'd> Task<'a, 'd> {
         }
         let mut later = Later::new(blocks_fetched(plan, nest), nest, view, self.source_begin);
         loop {
-            if *calls.size() != blocks.size {
+            if !blocks.is_alike {
                 calls.prepare(&blocks.size, as_written);
             }
             if let Some(later) = &mut later {
-                calls.fetch(blocks.at, later.at());
+                calls.fetch(&blocks.at, later.at());
                 later.advance();
             }
             let to = self.places.turn(self.out, place(plan, blocks.at));
-            calls.run(self.source, (&mut self.scratch, &mut self.compact), blocks.at, self.out, to);
+            calls.run(self.source, (&mut self.scratch, &mut self.compact), &blocks.at, self.out, to);
             if !blocks.advance() {
                 return;
             }
@@ -229,11 +229,12 @@ impl<'a, 'd> Task<'a, 'd> {
         let mut later = Later::new(blocks_fetched(plan, nest), nest, view, self.source_begin);
         let mut more = true;
         while more {
-            let (size, left) = (blocks.size, blocks.left());
-            let mut assembly = Assembly::new(plan, nest, size, left);
-            while more && (blocks.size, blocks.left()) == (size, left) {
+            let left = blocks.left();
+            let mut assembly = Assembly::new(plan, nest, blocks.size, left);
+            let mut is_alike = true;
+            while more && is_alike {
                 if let Some(later) = &mut later {
-                    assembly.fetch(blocks.at, later.at());
+                    assembly.fetch(&blocks.at, later.at());
                     later.advance();
                 }
                 let to = self.places.turn(self.out, place(plan, blocks.at));
@@ -242,12 +243,13 @@ impl<'a, 'd> Task<'a, 'd> {
                     self.source,
                     (&mut self.scratch, &mut self.compact),
                     block,
-                    blocks.at,
+                    &blocks.at,
                     blocks.is_first(),
                     (self.out, self.places),
                     to,
                 );
                 more = blocks.advance();
+                is_alike = blocks.is_alike && blocks.left() == left;
             }
         }
     }

@@ -12,7 +12,7 @@ pub use dispatch::{Body, Kernels};
 pub use isa::Isa;
 
 use crate::formats::{BlockCodec, Cast, Number};
-use crate::memory::{Ahead, Destination, FenceOnDrop, Hints, OuterLoop, StridedCopy, Window};
+use crate::memory::{Ahead, Destination, FenceOnDrop, Hints, OuterLoop, StridedCopy, Window, as_uninit};
 use crate::moves::cast::Casting;
 use crate::moves::convert::Conversion;
 use crate::moves::copy;
@@ -95,6 +95,13 @@ impl Kernels {
         ahead: Option<Ahead<'s>>,
     ) {
         let (stores, pending, dst) = dst.parts();
+        if stores.is_none()
+            && let Some(bytes) = w.run(elem, outer)
+        {
+            // A page, or a row of an array. The kernel would ask what else it could be, which takes as long as to copy 1 KiB.
+            let from = as_uninit(&src[src_at..][..bytes]);
+            return dst[dst_at..][..bytes].copy_from_slice(from);
+        }
         if let Some(copy) = StridedCopy::new(elem, src, src_at, dst, dst_at, w, outer) {
             let copy = copy.merged().hinted(hints).fetching(ahead).with_pairs(self.has_pairs());
             match stores {

@@ -90,6 +90,14 @@ impl Window {
         true
     }
 
+    /// The bytes of its elements of `elem` bytes, where these are one row which follow one another on both sides, and there are no loops
+    /// around it.
+    #[inline(always)]
+    pub(crate) fn run(&self, elem: usize, outer: &[OuterLoop]) -> Option<usize> {
+        let follows = self.rows == 1 && self.cols > 0 && [self.src_col, self.dst_col] == [elem as isize; 2];
+        if follows && outer.is_empty() { self.cols.checked_mul(elem) } else { None }
+    }
+
     /// The loops over the source, outermost first, as (iterations, stride).
     #[inline(always)]
     fn src_loops(&self, outer: &[OuterLoop]) -> impl Iterator<Item = (usize, isize)> + Clone {

@@ -5,6 +5,10 @@ use crate::plan::conversion::{Conversion, Op};
 use crate::plan::ir::{LINE, Loop, MAX_SEGMENTS, Schedule};
 use crate::tuning::Tuning;
 
+/// Where nothing is assembled, blocks of fewer bytes go unit by unit, so that each has all loops inside of its unit: a call costs as
+/// much as to copy some 3 KiB.
+const SMALL_BLOCK: u64 = 16 << 10;
+
 /// One nest, and what decides about its blocks.
 struct Nest<'a> {
     loops: &'a [Loop],
@@ -300,7 +304,7 @@ fn prefetch(nest: &Nest<'_>, schedule: &mut Schedule) {
 
 /// The same loops for a kernel, in blocks as large as can be: nothing is assembled.
 pub(super) fn cached(loops: &[Loop], conversion: Conversion<'_>, mut schedule: Schedule) -> Schedule {
-    let Conversion { src, op, tuning, .. } = conversion;
+    let Conversion { src, dst, op, tuning, .. } = conversion;
     let tile = |i: &usize| stays_in_unit(&loops[*i]) && loops[*i].step[1] > 0 && loops[*i].step[2] == 0;
     prefetch(&Nest::new(loops, conversion), &mut schedule);
     schedule.tiles = schedule.tiles.map(|row| longer_row(loops, row, src.codec, tuning, tile));
@@ -309,8 +313,16 @@ pub(super) fn cached(loops: &[Loop], conversion: Conversion<'_>, mut schedule: S
     schedule.blocks.fill(1);
     kernel.into_iter().flatten().for_each(|i| schedule.blocks[i] = loops[i].n);
     // Of what is unpacked, a call takes the loops inside of one tile.
-    let takes = |&&i: &&usize| stays_in_unit(&loops[i]) && (src.codec.is_none() || loops[i].step[1] == 0);
-    schedule.order.iter().rev().take_while(takes).for_each(|&i| schedule.blocks[i] = loops[i].n);
+    let takes = |i: usize| stays_in_unit(&loops[i]) && (src.codec.is_none() || loops[i].step[1] == 0);
+    let taken =
+        |order: &[usize]| -> Vec<usize> { order.iter().rev().copied().take_while(|&i| takes(i)).collect() };
+    let bytes = taken(&schedule.order)
+        .iter()
+        .fold(dst.block_bytes as u64, |bytes, &i| bytes.saturating_mul(loops[i].n));
+    if bytes < SMALL_BLOCK {
+        schedule.order.sort_by_key(|&i| takes(i));
+    }
+    taken(&schedule.order).into_iter().for_each(|i| schedule.blocks[i] = loops[i].n);
     if src.codec.is_none() && run_read(loops, &schedule, op.source_size() as i64) >= tuning.fetched as i64 {
         schedule.prefetch_distance = 0;
     }
