@@ -36,8 +36,12 @@ pub(crate) trait Source {
     /// Bytes of column `col` from row `row` on, of so many rows, which follow one another.
     fn bytes(&self, row: usize, col: usize, rows: usize) -> &[u8];
 
-    /// Fetches some rows of some columns.
-    fn fetch(&self, rows: Range<usize>, cols: Range<usize>);
+    /// The columns of a panel where they lie, and the bytes from one to the next, if they need not be brought together: they follow one
+    /// another, and do not share sets of L1.
+    fn together(&self, rows: Range<usize>, cols: Range<usize>) -> Option<(&[u8], usize)>;
+
+    /// Fetches some rows of some columns of the window that is transposed `windows` later.
+    fn fetch(&self, windows: usize, rows: Range<usize>, cols: Range<usize>);
 
     /// Transposes columns of a panel to rows in a room. Each of both is followed by the bytes from one of them to the next.
     fn transpose(
@@ -142,38 +146,40 @@ impl Division {
         if part < self.parts() { self.panel(strip, part) } else { None }
     }
 
-    /// Brings one panel after the other together in a room, and calls `each` with the room, the panel, and what fetches a later
-    /// one, which is to be asked `times(rows)` times for a panel of so many rows.
+    /// The panel that is fetched while the one of this number is transposed, if any is: how many windows later it is, and its number there.
+    #[inline(always)]
+    pub(super) fn later(&self, number: usize) -> Option<(usize, usize)> {
+        let (later, count) = (number.saturating_add(self.fetched), self.strips() * self.parts());
+        (self.fetched > 0).then_some((later / count, later % count))
+    }
+
+    /// Brings one panel after the other together in a room, and calls `each` with the panel's bytes, from how many to how many a column
+    /// follows the one before, the panel, and what fetches a later one, which is to be asked `times(rows)` times for a panel of so many rows.
     #[inline(always)]
     pub(super) fn each<S: Source>(
         &self,
         source: &S,
         room: &mut [u8],
         times: impl Fn(usize) -> usize,
-        mut each: impl FnMut(&[u8], Panel, &mut Fetch<'_, S>),
+        mut each: impl FnMut((&[u8], usize), Panel, &mut Fetch<'_, S>),
     ) {
         let (parts, pitch) = (self.parts(), self.pitch());
-        let (mut strip, mut part) = (0, 0);
-        let (mut later_strip, mut later_part) = (self.fetched / parts, self.fetched % parts);
-        while let Some(panel) = self.panel(strip, part) {
-            for (col, to) in panel.cols.clone().zip(room.chunks_mut(pitch)) {
-                copy(source.bytes(panel.rows.start, col, panel.rows.len()), to);
-            }
-            let later = self.panel(later_strip, later_part).filter(|_| self.fetched > 0);
-            let (rows, cols) = later.map_or((0..0, 0..0), |later| (later.rows, later.cols));
-            let (is_last, times) = (panel.is_last, times(panel.rows.len()));
-            each(room, panel, &mut Fetch::new(source, rows, cols, times));
-            part += 1;
-            if part == parts {
-                if is_last {
-                    break;
-                }
-                (strip, part) = (strip + 1, 0);
-            }
-            later_part += 1;
-            if later_part == parts {
-                (later_strip, later_part) = (later_strip + 1, 0);
-            }
+        for number in 0..self.strips() * parts {
+            let Some(panel) = self.panel(number / parts, number % parts) else { return };
+            let (windows, later) = self.later(number).unwrap_or_default();
+            let later = self.panel(later / parts, later % parts).filter(|_| self.fetched > 0);
+            let times = times(panel.rows.len());
+            let mut fetch = Fetch::new(source, windows, later, times);
+            let columns = source.together(panel.rows.clone(), panel.cols.clone()).unwrap_or_else(
+                #[inline(always)]
+                || {
+                    for (col, to) in panel.cols.clone().zip(room.chunks_mut(pitch)) {
+                        copy(source.bytes(panel.rows.start, col, panel.rows.len()), to);
+                    }
+                    (&*room, pitch)
+                },
+            );
+            each(columns, panel, &mut fetch);
         }
     }
 }
@@ -181,24 +187,26 @@ impl Division {
 /// Fetches what a panel will be made of, some columns at a time.
 pub(super) struct Fetch<'s, S> {
     source: &'s S,
+    windows: usize,
     rows: Range<usize>,
     cols: Range<usize>,
     step: usize,
 }
 
 impl<'s, S: Source> Fetch<'s, S> {
-    /// Of some columns of some rows, in so many times.
+    /// Of a panel, if there is one, so many windows later, in so many times.
     #[inline(always)]
-    pub(super) fn new(source: &'s S, rows: Range<usize>, cols: Range<usize>, times: usize) -> Fetch<'s, S> {
+    pub(super) fn new(source: &'s S, windows: usize, panel: Option<Panel>, times: usize) -> Fetch<'s, S> {
+        let (rows, cols) = panel.map_or((0..0, 0..0), |panel| (panel.rows, panel.cols));
         let step = cols.len().div_ceil(times.max(1));
-        Fetch { source, rows, cols, step }
+        Fetch { source, windows, rows, cols, step }
     }
 
     /// Some more columns, as far as there are some.
     #[inline(always)]
     pub(super) fn some(&mut self) {
         let end = self.cols.end.min(self.cols.start.saturating_add(self.step));
-        self.source.fetch(self.rows.clone(), self.cols.start..end);
+        self.source.fetch(self.windows, self.rows.clone(), self.cols.start..end);
         self.cols.start = end;
     }
 }
@@ -230,7 +238,7 @@ pub(crate) fn write<const AVX: bool, S: Source>(
     assert!(on.begin_with_lines());
     let division = Division::new::<S>(&on, panels);
     let Rows { dst, at, step, elem, .. } = on;
-    let (line, lines, pitch) = (CACHE_LINE / elem, division.lines(), division.pitch());
+    let (line, lines) = (CACHE_LINE / elem, division.lines());
     let made_pitch = ((lines + 1) | 1) * CACHE_LINE;
     let made_size = line * made_pitch;
     with_room(
@@ -245,7 +253,7 @@ pub(crate) fn write<const AVX: bool, S: Source>(
                 room,
                 |rows| rows.div_ceil(line),
                 #[inline(always)]
-                |panel, Panel { rows, cols, is_last }, fetch| {
+                |(panel, pitch), Panel { rows, cols, is_last }, fetch| {
                     let stored = match is_last {
                         true => Stored::Ends { to_line: cols.start > 0, bytes: cols.len() * elem },
                         false => Stored::Lines(lines),

@@ -114,7 +114,7 @@ pub(super) unsafe fn transposed_pair<const B: usize>(
 }
 
 /// Lines so far apart lie in one of two sets of L1.
-const SHARED_SETS: usize = 2048;
+pub(super) const SHARED_SETS: usize = 2048;
 
 /// Lines of a square of elements of one byte.
 const MOST_LINES: usize = CACHE_LINE;

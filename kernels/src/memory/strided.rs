@@ -7,7 +7,7 @@ use super::ahead::Ahead;
 use super::cache::{CACHE_LINE, prefetch_l1, prefetch_rows_l2, prefetch_runs_l2};
 use super::non_temporal::{PART_BYTES, STORE_BYTES, Stores};
 use super::panels::{self, Panels};
-use super::squares::{REGISTER, SIDE, Transpose, block, square, square_together, squares};
+use super::squares::{REGISTER, SHARED_SETS, SIDE, Transpose, block, square, square_together, squares};
 use super::strips::{self, Rows, Source, Strips, Together};
 use super::tails;
 use super::whole_lines::{self, Lines};
@@ -301,12 +301,13 @@ impl<'a> WindowCopy<'a> {
     }
 
     /// [`WindowCopy::blocks`] with non-temporal stores, in strips of about `hints.strip` bytes of each row of the destination, so
-    /// that whole lines leave L1 soon after they were made. Lines of the source are read whole.
+    /// that whole lines leave L1 soon after they were made. Lines of the source are read whole. `next`: how far the window lies of which
+    /// what is read first is fetched at the end of this one; 0 for none.
     #[inline(always)]
     fn strips<const B: usize, const AVX: bool, T: Transpose<B>>(
         self,
         stores: Stores<AVX>,
-        hints: Hints,
+        (hints, next): (Hints, isize),
         transpose: T,
     ) {
         let WindowCopy { elem, src, src_at, dst, dst_at, window } = self;
@@ -315,7 +316,7 @@ impl<'a> WindowCopy<'a> {
         let together = Together { first: to_line / elem, each: CACHE_LINE / elem, least: B };
         let rows = Rows { dst, at: dst_at, step: window.dst_row, rows: window.rows, cols: window.cols, elem };
         assert_eq!(elem * B, REGISTER);
-        let source = Transposed::<B, _> { src, src_at, window, transpose };
+        let source = Transposed::<B, _> { src, src_at, window, next, transpose };
         // Rows that all begin at one place between two lines are made faster from where the source lies.
         let is_between =
             dst_begin % CACHE_LINE != 0 && window.dst_row.unsigned_abs().is_multiple_of(CACHE_LINE);
@@ -343,6 +344,8 @@ struct Transposed<'a, const B: usize, T> {
     src: &'a [u8],
     src_at: usize,
     window: Window,
+    /// How far the next window lies that is transposed, 0 if there is none.
+    next: isize,
     transpose: T,
 }
 
@@ -405,8 +408,19 @@ impl<const B: usize, T: Transpose<B>> panels::Source for Transposed<'_, B, T> {
     }
 
     #[inline(always)]
-    fn fetch(&self, rows: Range<usize>, cols: Range<usize>) {
-        let at = self.at(rows.start, cols.start);
+    fn together(&self, rows: Range<usize>, cols: Range<usize>) -> Option<(&[u8], usize)> {
+        let (run, w) = (rows.len() * REGISTER / B, self.window);
+        let follow = w.src_col == run as isize && run < SHARED_SETS;
+        follow.then(|| (&self.src[self.at(rows.start, cols.start)..][..cols.len() * run], run))
+    }
+
+    #[inline(always)]
+    fn fetch(&self, windows: usize, rows: Range<usize>, cols: Range<usize>) {
+        if windows > 0 && self.next == 0 {
+            return;
+        }
+        let later = (windows as isize).wrapping_mul(self.next);
+        let at = self.at(rows.start, cols.start).wrapping_add_signed(later);
         prefetch_runs_l2(self.src, at, rows.len() * REGISTER / B, (cols.len(), self.window.src_col));
     }
 
@@ -750,9 +764,11 @@ impl<'a> StridedCopy<'a> {
         transpose: impl Transpose<B>,
     ) {
         let hints = self.hints;
+        // Behind the last of few windows something else would be fetched too often.
+        let next = self.outer.last().filter(|windows| windows.n >= 8).map_or(0, |windows| windows.src);
         self.for_each(
             #[inline(always)]
-            move |copy| copy.strips(stores, hints, transpose),
+            move |copy| copy.strips(stores, (hints, next), transpose),
         );
         stores.end();
     }

@@ -52,11 +52,10 @@ pub(crate) fn write<const AVX: bool, S: Source>(
                 for (col, to) in cols.clone().zip(room.chunks_mut(pitch)) {
                     copy(source.bytes(rows.start, col, rows.len()), to);
                 }
-                let later = division
-                    .panel_of_rows(number.saturating_add(panels.fetched))
-                    .filter(|_| panels.fetched > 0);
-                let (later_rows, later_cols) = later.map_or((0..0, 0..0), |later| (later.rows, later.cols));
-                let mut fetch = Fetch::new(source, later_rows, later_cols, rows.len() / line);
+                let later = division.later(number);
+                let (windows, later) =
+                    later.map_or((0, None), |(windows, later)| (windows, division.panel_of_rows(later)));
+                let mut fetch = Fetch::new(source, windows, later, rows.len() / line);
                 number += 1;
                 let is_first = cols.start == 0;
                 let mut begin = 0;

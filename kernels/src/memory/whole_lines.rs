@@ -55,13 +55,14 @@ pub(super) unsafe fn write<const B: usize, S: Source>(
     assert!(suit(&on) && S::LEAST == B && on.elem * SIDE * B == CACHE_LINE);
     let division = Division::new::<S>(&on, panels);
     let Rows { dst, at, step, elem, .. } = on;
-    let (line, pitch) = (CACHE_LINE / elem, division.pitch() as isize);
+    let line = CACHE_LINE / elem;
     with_room(division.size(), |room| {
         division.each(
             source,
             room,
             |rows| rows.div_ceil(B),
-            |panel, Panel { rows, cols, .. }, fetch| {
+            |(panel, pitch), Panel { rows, cols, .. }, fetch| {
+                let pitch = pitch as isize;
                 let to = at.wrapping_add_signed((rows.start as isize).wrapping_mul(step));
                 let to = to.wrapping_add(cols.start * elem);
                 let lines = cols.len() / line;
