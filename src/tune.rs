@@ -220,6 +220,8 @@ fn questions() -> Vec<Question> {
     all.push(question("fetching for runs", copied(), one("runs_fetched", &[0, 2, 4, 8])));
     let packed = || vec![case(DType::F32, f32_, bfp8_tiles), case(DType::Bf16, bf16, bfp8_tiles)];
     all.push(question("fetching for block floats", packed(), one("tiles_fetched", &[1, 2, 3, 6])));
+    let unpacked = vec![case(DType::F32, bfp8_tiles, f32_)];
+    all.push(question("fetching for unpacking", unpacked, one("unpacked_fetched", &[0, 2, 4])));
     let shares = [64, 128, 256, 512].map(|share| Case { share, ..case(DType::Bf16, bf16, bf16_tiles) });
     let handed = one("threads_from", &[96 << 10, 192 << 10, 384 << 10, 768 << 10]);
     all.push(question("handing work to threads", shares.into(), handed));

@@ -140,6 +140,7 @@ fn unpack(c: &mut Choices, data: &[u8]) -> Option<()> {
         dst_row,
         dst_col,
         faces,
+        prefetch_tiles: c.below(4),
     };
     let src = cycled(data, tiles * src_tile);
     compare(tiles * len, &|kernels, dst| {

@@ -159,6 +159,7 @@ fn main() {
                         dst_row: (COLS * size) as isize,
                         dst_col: size as isize,
                         faces: None,
+                        prefetch_tiles: 0,
                     };
                     let dst = &mut Destination::cached(black_box(&mut dst));
                     kernels.unpack(&codec, to, black_box(&packed), &args, dst);

@@ -260,6 +260,7 @@ fn unpack(kernels: &Kernels, codec: &BlockCodec, src: &[u8]) -> Vec<u32> {
         dst_row: 0,
         dst_col: 4,
         faces: None,
+        prefetch_tiles: 0,
     };
     let mut dst = vec![MaybeUninit::new(0xEE); tiles * group * 4];
     kernels.unpack(codec, Number::F32, src, &args, &mut Destination::cached(&mut dst));

@@ -236,6 +236,7 @@ fn unpack() {
                 dst_row: 32 * TILES as isize * size,
                 dst_col: size,
                 faces: None,
+                prefetch_tiles: 0,
             };
             let bytes = |random: &mut Random| {
                 (0..TILES * codec.tile_bytes()).map(|_| (random.next() >> 56) as u8).collect()

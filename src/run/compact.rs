@@ -284,6 +284,7 @@ impl<const N: usize> Compaction<N> {
                     dst_row: tile.cols() as isize * elem,
                     dst_col: elem,
                     faces: None,
+                    prefetch_tiles: 0,
                 };
                 let out = &mut Destination::cached(writable(bytes));
                 return plan.kernels.unpack(codec, *number, source, &args, out);

@@ -319,7 +319,16 @@ impl<'p, const N: usize> Calls<'p, N> {
                 if UnpackArgs::has_vector_code(into)
                     && let Some(args) = self.unpacking(codec.tile(), at[2] as usize, &w, outer).filter(runs)
                 {
-                    let args = UnpackArgs { tiles, src_at: from, src_tile, dst_at: to, dst_tile, ..args };
+                    let prefetch_tiles = plan.tuning.unpacked_fetched;
+                    let args = UnpackArgs {
+                        tiles,
+                        src_at: from,
+                        src_tile,
+                        dst_at: to,
+                        dst_tile,
+                        prefetch_tiles,
+                        ..args
+                    };
                     return plan.kernels.unpack(&codec, into, source, &args, out);
                 }
                 let elements = codec.tile().elements();
@@ -541,6 +550,7 @@ fn unpack<'s>(
             dst_row: tile.cols() as isize * size,
             dst_col: size,
             faces: None,
+            prefetch_tiles: 0,
         };
         let out = writable(bytemuck::cast_slice_mut(unpacked));
         plan.kernels.unpack(&codec, to, source, &args, &mut Destination::cached(out));

@@ -29,6 +29,7 @@ pub(super) fn unpacking(tile: TileShape, slot: usize, loops: &[SlotLoop]) -> Opt
         dst_row: 0,
         dst_col: 0,
         faces: None,
+        prefetch_tiles: 0,
     };
     match taken[..count] {
         [a, b] => rectangle(tile, args, a, b).or_else(|| rectangle(tile, args, b, a)),

@@ -219,6 +219,8 @@ constants! {
     bands_fetched: usize, 0, 4096;
     /// How many tiles ahead of the one being packed the source is fetched; a number, 0 fetches nothing.
     tiles_fetched: usize, 0, 64;
+    /// How many tiles ahead of the one being unpacked past the caches the source is fetched; a number, 0 fetches nothing.
+    unpacked_fetched: usize, 0, 64;
     /// Elements from which on a row of tiles is worth a kernel call of its own: where small tiles (blocks of an MX format) make
     /// rows of fewer, a call takes a longer row of them; a number.
     call_elements: usize, 0, 1 << 20;

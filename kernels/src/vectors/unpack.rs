@@ -9,7 +9,7 @@ use super::lanes::{Bf16, F16, F32, Lane, Sen169};
 use super::mx::{FloatDecode, IntDecode, MxVector};
 use crate::formats::{BlockCodec, Decoding, GROUP, MX_BLOCK, Number, Rule, TileShape};
 use crate::level::{Level, part};
-use crate::memory::{CACHE_LINE, Destination, Output, assert_readable, assert_writable};
+use crate::memory::{CACHE_LINE, Destination, Output, assert_readable, assert_writable, prefetch_l1};
 
 /// A row of packed tiles to unpack: which rectangle of each, and where it goes.
 ///
@@ -42,6 +42,9 @@ pub struct UnpackArgs {
     /// Where whole tiles go in faces, as they are stored: bytes from a face to the one below it, and to the one beside it.
     /// Rows and columns are `dst_row` and `dst_col` apart inside of a face then.
     pub faces: Option<[isize; 2]>,
+    /// How many tiles ahead of the one being unpacked the source is fetched into L1, where lines are stored past the caches; no byte
+    /// depends on it.
+    pub prefetch_tiles: usize,
 }
 
 impl UnpackArgs {
@@ -228,7 +231,13 @@ fn tiles<D: Decode, L: Lane<N>, const N: usize>(mut on: Unpacking<'_>, decode: D
     let whole = (rows, cols, col) == (stored.rows(), stored.cols(), N as isize);
     let mut bytes = [[0; GROUP]; MAX_GROUPS];
     let mut scales = [0.0; MAX_GROUPS];
+    let fetches = a.prefetch_tiles > 0 && on.dst.is_streamed();
     for t in 0..a.tiles {
+        if fetches {
+            let later =
+                a.src_tile.saturating_mul(t.saturating_add(a.prefetch_tiles)).saturating_add(a.src_at);
+            prefetch_l1(on.src, later, codec.tile_bytes().next_multiple_of(CACHE_LINE));
+        }
         let (header, packed) = on.tile(t).split_at(codec.header_bytes());
         let codes = spread(codec.format().code_bits(), packed, &mut bytes);
         let header = &header[..stored.elements() / (GROUP * D::GROUPS_PER_SCALE)];

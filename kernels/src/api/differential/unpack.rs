@@ -45,6 +45,7 @@ pub(crate) fn sweep(tested: &'static Kernels, rule: &'static Kernels) {
                         dst_row,
                         dst_col,
                         faces,
+                        prefetch_tiles: turn % 3,
                     };
                     let run = |kernels: &'static Kernels| {
                         let len = 2 * rows * cols * to.size() + 8;
