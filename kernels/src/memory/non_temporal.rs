@@ -193,6 +193,31 @@ impl Output<'_> {
         }
     }
 
+    /// [`Output::put`] of one of several runs that lie apart, as rows of a tile do: none of the next ones goes on where it ends. Parts of
+    /// lines are stored by ordinary stores then. With non-temporal ones, which fill no line, Emerald Rapids unpacks bfp8 to f32 at 0.7 GB/s
+    /// 16 bytes behind a boundary, and at 5.6 so.
+    ///
+    /// # Panics
+    /// As [`Output::put`].
+    #[inline(always)]
+    pub(crate) fn put_apart(&mut self, run: &[MaybeUninit<u8>], at: usize) {
+        if let Some(stores) = self.stores {
+            let to = &mut self.bytes[at..][..run.len()];
+            let before = (to.as_ptr().addr().wrapping_neg() % CACHE_LINE).min(run.len());
+            let (run, to) = if before > 0 {
+                to[..before].copy_from_slice(&run[..before]);
+                (&run[before..], &mut to[before..])
+            } else {
+                (run, to)
+            };
+            let lines = run.len() / CACHE_LINE * CACHE_LINE;
+            stores.copy_lines(&run[..lines], &mut to[..lines]);
+            if lines < run.len() {
+                to[lines..].copy_from_slice(&run[lines..]);
+            }
+        }
+    }
+
     /// [`Output::put`] of a run that begins or ends between two lines: its last part of a line waits for the next run, and
     /// is stored by itself only if that is elsewhere.
     #[inline(never)]

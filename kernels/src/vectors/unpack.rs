@@ -380,7 +380,9 @@ impl Rectangle {
                     }
                     if streamed {
                         for i in 0..runs {
-                            dst.put(&lines.0[i * run..][..run], at.wrapping_add_signed(apart(i, self.row)));
+                            let (run, at) =
+                                (&lines.0[i * run..][..run], at.wrapping_add_signed(apart(i, self.row)));
+                            if runs == 1 { dst.put(run, at) } else { dst.put_apart(run, at) }
                         }
                     }
                     at = at.wrapping_add_signed(apart(T, self.row));
