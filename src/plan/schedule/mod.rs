@@ -313,6 +313,16 @@ mod tests {
     }
 
     #[test]
+    fn small_blocks_in_the_caches_go_unit_by_unit() {
+        // A tile has 32 bytes of each page; a call makes all of one page, not those bytes of it.
+        let tiles = "ttnn(dtype=bfloat16, layout=TILE)";
+        let plan = plan(&[64, 512], DType::Bf16, tiles, PAGES, Store::Cached);
+        let schedule = &plan.nests[0].schedule;
+        assert!(!schedule.assembled, "{plan}");
+        assert_eq!(schedule.blocks.iter().product::<u64>(), 512, "{plan}");
+    }
+
+    #[test]
     fn short_rows_of_tiles_are_packed_as_the_source_lies() {
         let schedule = |from: &str| {
             let to = "ttnn(dtype=bfloat8_b, layout=TILE)";
