@@ -153,8 +153,9 @@ impl Division {
         (self.fetched > 0).then_some((later / count, later % count))
     }
 
-    /// Brings one panel after the other together in a room, and calls `each` with the panel's bytes, from how many to how many a column
-    /// follows the one before, the panel, and what fetches a later one, which is to be asked `times(rows)` times for a panel of so many rows.
+    /// Brings one panel after the other together in a room, and calls `each` with its bytes and how many lie from one
+    /// column to the next, the panel, and what fetches a later one, which is to be asked `times(rows)` times for a panel of so many rows. A panel that
+    /// the source has together is not brought.
     #[inline(always)]
     pub(super) fn each<S: Source>(
         &self,

@@ -764,7 +764,7 @@ impl<'a> StridedCopy<'a> {
         transpose: impl Transpose<B>,
     ) {
         let hints = self.hints;
-        // Behind the last of few windows something else would be fetched too often.
+        // What is fetched behind the last window is not read: of eight or more that is little.
         let next = self.outer.last().filter(|windows| windows.n >= 8).map_or(0, |windows| windows.src);
         self.for_each(
             #[inline(always)]
