@@ -195,7 +195,7 @@ impl Output<'_> {
 
     /// [`Output::put`] of one of several runs that lie apart, as rows of a tile do: none of the next ones goes on where it ends. Parts of
     /// lines are stored by ordinary stores then. With non-temporal ones, which fill no line, Emerald Rapids unpacks bfp8 to f32 at 0.7 GB/s
-    /// 16 bytes behind a boundary, and at 5.6 so.
+    /// 16 bytes behind a boundary, and at 4.7 to 6.4 so.
     ///
     /// # Panics
     /// As [`Output::put`].
