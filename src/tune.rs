@@ -164,6 +164,9 @@ fn questions() -> Vec<Question> {
             candidates: ways("ragged_strip", "ragged_panel", &ANYWHERE),
         });
     }
+    let stick = |order| case(DType::F16, "SpyreTensorLayout((R, C), torch.float16)", order);
+    let restickified = vec![stick("SpyreTensorLayout((R, C), torch.float16, [1, 0])")];
+    all.push(question("panels that lie together", restickified, one("near_panel", &[0, 8 << 10])));
     let transposed_tiles =
         || vec![case(DType::F32, TRANSPOSED, bf16_tiles), case(DType::Bf16, TRANSPOSED, bf16_tiles)];
     let narrowed = vec![case(DType::F32, PLAIN, "memref<RxCxbf16, strided<[1, R]>>")];
@@ -217,6 +220,7 @@ fn questions() -> Vec<Question> {
     all.push(question("fetching blocks for rows", untiled, one("blocks_fetched", &[0, 64, 256])));
     all.push(question("fetching for rows", copied(), one("gathered_fetched", &[0, 2048, 4096])));
     all.push(question("fetching for tiles", copied(), one("direct_fetched", &[0, 128, 256, 1024, 2048])));
+    all.push(question("the cache that copies fetch to", copied(), one("direct_cache", &[1, 2])));
     all.push(question("fetching for runs", copied(), one("runs_fetched", &[0, 2, 4, 8])));
     let packed = || vec![case(DType::F32, f32_, bfp8_tiles), case(DType::Bf16, bf16, bfp8_tiles)];
     all.push(question("fetching for block floats", packed(), one("tiles_fetched", &[1, 2, 3, 6])));

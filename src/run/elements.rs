@@ -153,6 +153,7 @@ impl<'p, const N: usize> Calls<'p, N> {
             strip_fetched: plan.tuning.transposed_fetched,
             panel: strip.map_or(0, |strip| strip.panel),
             panels_fetched: plan.tuning.panels_fetched,
+            near_panel: plan.tuning.near_panel,
             near: false,
         };
     }

@@ -155,6 +155,8 @@ constants! {
     ragged_panel: [usize; 4], 0, 1 << 20;
     /// How many panels ahead the source is fetched; a number, 0 fetches nothing.
     panels_fetched: usize, 0, 64;
+    /// Panels of up to so many bytes that lie together in the source, as sticks do, are fetched to L1, one ahead; larger ones to L2.
+    near_panel: usize, 0, 1 << 20;
     /// The most such rows of one call, unless they are made of panels; they lie far apart, and more at a time are slower; a number.
     transposed_rows: usize, 16, 1 << 20;
     /// How much of each row of the source is fetched together there, while as much is transposed; 0 fetches nothing.

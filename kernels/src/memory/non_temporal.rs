@@ -203,17 +203,17 @@ impl Output<'_> {
     pub(crate) fn put_apart(&mut self, run: &[MaybeUninit<u8>], at: usize) {
         if let Some(stores) = self.stores {
             let to = &mut self.bytes[at..][..run.len()];
-            let before = (to.as_ptr().addr().wrapping_neg() % CACHE_LINE).min(run.len());
-            let (run, to) = if before > 0 {
-                to[..before].copy_from_slice(&run[..before]);
-                (&run[before..], &mut to[before..])
+            let aligned = to.as_ptr().addr() | to.len();
+            if aligned.is_multiple_of(CACHE_LINE) {
+                stores.copy_lines(run, to);
             } else {
-                (run, to)
-            };
-            let lines = run.len() / CACHE_LINE * CACHE_LINE;
-            stores.copy_lines(&run[..lines], &mut to[..lines]);
-            if lines < run.len() {
-                to[lines..].copy_from_slice(&run[lines..]);
+                let before = (to.as_ptr().addr().wrapping_neg() % CACHE_LINE).min(run.len());
+                let (first, rest) = run.split_at(before);
+                let (to_first, to_rest) = to.split_at_mut(before);
+                to_first.copy_from_slice(first);
+                let lines = rest.len() / CACHE_LINE * CACHE_LINE;
+                stores.copy_lines(&rest[..lines], &mut to_rest[..lines]);
+                to_rest[lines..].copy_from_slice(&rest[lines..]);
             }
         }
     }

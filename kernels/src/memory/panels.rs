@@ -13,13 +13,14 @@ use super::cache::CACHE_LINE;
 use super::non_temporal::Stores;
 use super::strips::{Part, Rows, Stored};
 
-/// Sizes in bytes of the runs of the destination that are made together, and of a panel; and how many panels ahead the source is
-/// fetched, 0 for not at all.
+/// Sizes in bytes of the runs of the destination that are made together, and of a panel; how many panels ahead the source is
+/// fetched, 0 for not at all; and the most bytes of a panel that is fetched to L1, one ahead, where it lies together.
 #[derive(Clone, Copy)]
 pub(crate) struct Panels {
     pub(crate) run: usize,
     pub(crate) panel: usize,
     pub(crate) fetched: usize,
+    pub(crate) near: usize,
 }
 
 /// The longest run of the destination.
@@ -40,8 +41,8 @@ pub(crate) trait Source {
     /// another, and do not share sets of L1.
     fn together(&self, rows: Range<usize>, cols: Range<usize>) -> Option<(&[u8], usize)>;
 
-    /// Fetches some rows of some columns of the window that is transposed `windows` later.
-    fn fetch(&self, windows: usize, rows: Range<usize>, cols: Range<usize>);
+    /// Fetches some rows of some columns of the window that is transposed `windows` later to L2, or to L1.
+    fn fetch(&self, windows: usize, rows: Range<usize>, cols: Range<usize>, near: bool);
 
     /// Transposes columns of a panel to rows in a room. Each of both is followed by the bytes from one of them to the next.
     fn transpose(
@@ -67,8 +68,9 @@ pub(super) struct Division {
     /// The most rows of a panel, and the fewest.
     pub(super) most: usize,
     least: usize,
-    /// Panels ahead that are fetched.
+    /// Panels ahead that are fetched, and the most bytes of those that are fetched to L1.
     fetched: usize,
+    near: usize,
 }
 
 /// What a panel has: columns of rows.
@@ -92,7 +94,8 @@ impl Division {
         let run = (panels.run.min(MAX_RUN) / CACHE_LINE).max(1) * line;
         let lines = panels.panel.min(MAX_PANEL) / CACHE_LINE / run;
         let most = lines.clamp(1, (rows * elem).div_ceil(CACHE_LINE)) * line;
-        Division { rows, cols, elem, run, most, least, fetched: panels.fetched }
+        let Panels { fetched, near, .. } = panels;
+        Division { rows, cols, elem, run, most, least, fetched, near }
     }
 
     /// Lines of a row that are stored of a panel, unless it is one of the last.
@@ -147,10 +150,12 @@ impl Division {
     }
 
     /// The panel that is fetched while the one of this number is transposed, if any is: how many windows later it is, and its number there.
+    /// `near`: whether it is fetched to L1, which has room for the next one.
     #[inline(always)]
-    pub(super) fn later(&self, number: usize) -> Option<(usize, usize)> {
-        let (later, count) = (number.saturating_add(self.fetched), self.strips() * self.parts());
-        (self.fetched > 0).then_some((later / count, later % count))
+    pub(super) fn later(&self, number: usize, near: bool) -> Option<(usize, usize)> {
+        let fetched = if near { self.fetched.min(1) } else { self.fetched };
+        let (later, count) = (number.saturating_add(fetched), self.strips() * self.parts());
+        (fetched > 0).then_some((later / count, later % count))
     }
 
     /// Brings one panel after the other together in a room, and calls `each` with its bytes and how many lie from one
@@ -167,11 +172,13 @@ impl Division {
         let (parts, pitch) = (self.parts(), self.pitch());
         for number in 0..self.strips() * parts {
             let Some(panel) = self.panel(number / parts, number % parts) else { return };
-            let (windows, later) = self.later(number).unwrap_or_default();
+            let together = source.together(panel.rows.clone(), panel.cols.clone());
+            let near = together.is_some_and(|(bytes, _)| bytes.len() <= self.near);
+            let (windows, later) = self.later(number, near).unwrap_or_default();
             let later = self.panel(later / parts, later % parts).filter(|_| self.fetched > 0);
             let times = times(panel.rows.len());
-            let mut fetch = Fetch::new(source, windows, later, times);
-            let columns = source.together(panel.rows.clone(), panel.cols.clone()).unwrap_or_else(
+            let mut fetch = Fetch::new(source, (windows, later), near, times);
+            let columns = together.unwrap_or_else(
                 #[inline(always)]
                 || {
                     for (col, to) in panel.cols.clone().zip(room.chunks_mut(pitch)) {
@@ -191,23 +198,29 @@ pub(super) struct Fetch<'s, S> {
     windows: usize,
     rows: Range<usize>,
     cols: Range<usize>,
+    near: bool,
     step: usize,
 }
 
 impl<'s, S: Source> Fetch<'s, S> {
-    /// Of a panel, if there is one, so many windows later, in so many times.
+    /// Of a panel, if there is one, so many windows later, in so many times; `near`: to L1.
     #[inline(always)]
-    pub(super) fn new(source: &'s S, windows: usize, panel: Option<Panel>, times: usize) -> Fetch<'s, S> {
+    pub(super) fn new(
+        source: &'s S,
+        (windows, panel): (usize, Option<Panel>),
+        near: bool,
+        times: usize,
+    ) -> Fetch<'s, S> {
         let (rows, cols) = panel.map_or((0..0, 0..0), |panel| (panel.rows, panel.cols));
         let step = cols.len().div_ceil(times.max(1));
-        Fetch { source, windows, rows, cols, step }
+        Fetch { source, windows, rows, cols, near, step }
     }
 
     /// Some more columns, as far as there are some.
     #[inline(always)]
     pub(super) fn some(&mut self) {
         let end = self.cols.end.min(self.cols.start.saturating_add(self.step));
-        self.source.fetch(self.windows, self.rows.clone(), self.cols.start..end);
+        self.source.fetch(self.windows, self.rows.clone(), self.cols.start..end, self.near);
         self.cols.start = end;
     }
 }

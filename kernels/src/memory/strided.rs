@@ -321,7 +321,8 @@ impl<'a> WindowCopy<'a> {
         let is_between =
             dst_begin % CACHE_LINE != 0 && window.dst_row.unsigned_abs().is_multiple_of(CACHE_LINE);
         let panel = if is_between { 0 } else { hints.panel };
-        let panels = Panels { run: hints.strip, panel, fetched: hints.panels_fetched };
+        let Hints { strip: run, panels_fetched: fetched, near_panel: near, .. } = hints;
+        let panels = Panels { run, panel, fetched, near };
         if const { T::PAIRS } && panel > 0 && stores.has_whole_lines() && whole_lines::suit(&rows) {
             // SAFETY: S1: the processor has AVX-512 F, BW, DQ and VL.
             return unsafe { whole_lines::write(rows, panels, &source, transpose) };
@@ -415,13 +416,17 @@ impl<const B: usize, T: Transpose<B>> panels::Source for Transposed<'_, B, T> {
     }
 
     #[inline(always)]
-    fn fetch(&self, windows: usize, rows: Range<usize>, cols: Range<usize>) {
+    fn fetch(&self, windows: usize, rows: Range<usize>, cols: Range<usize>, near: bool) {
         if windows > 0 && self.next == 0 {
             return;
         }
         let later = (windows as isize).wrapping_mul(self.next);
         let at = self.at(rows.start, cols.start).wrapping_add_signed(later);
-        prefetch_runs_l2(self.src, at, rows.len() * REGISTER / B, (cols.len(), self.window.src_col));
+        let run = rows.len() * REGISTER / B;
+        match near {
+            true => prefetch_l1(self.src, at, cols.len() * run),
+            false => prefetch_runs_l2(self.src, at, run, (cols.len(), self.window.src_col)),
+        }
     }
 
     #[inline(always)]
@@ -466,6 +471,9 @@ pub struct Hints {
     pub panel: usize,
     /// How many such panels ahead the source is fetched; 0 for not at all.
     pub panels_fetched: usize,
+    /// Panels of up to so many bytes which need not be brought together, for they lie together in the source, are fetched to L1, and
+    /// no more than one ahead; others to L2.
+    pub near_panel: usize,
     /// Whether the source lies in L1, so that lines of a transpose are made of it at once, where the level has stores of whole lines.
     pub near: bool,
 }

@@ -52,10 +52,10 @@ pub(crate) fn write<const AVX: bool, S: Source>(
                 for (col, to) in cols.clone().zip(room.chunks_mut(pitch)) {
                     copy(source.bytes(rows.start, col, rows.len()), to);
                 }
-                let later = division.later(number);
-                let (windows, later) =
+                let later = division.later(number, false);
+                let later =
                     later.map_or((0, None), |(windows, later)| (windows, division.panel_of_rows(later)));
-                let mut fetch = Fetch::new(source, windows, later, rows.len() / line);
+                let mut fetch = Fetch::new(source, later, false, rows.len() / line);
                 number += 1;
                 let is_first = cols.start == 0;
                 let mut begin = 0;

@@ -228,6 +228,24 @@ mod tests {
     }
 
     #[test]
+    fn small_matrices_by_way_of_panels_go_several_in_a_call() {
+        let transposed = |rows: u64, tuning| {
+            let from = format!("memref<32x{rows}x64xf32>");
+            let to = format!("memref<32x{rows}x64xf32, strided<[{}, 1, {rows}]>>", rows * 64);
+            plan_with(&[32, rows, 64], DType::F32, &from, &to, Store::Streamed, tuning).nests[0]
+                .schedule
+                .clone()
+        };
+        assert_eq!(transposed(64, &builtin::ZEN4).blocks, [32, 64, 64]);
+        // Without panels nothing of a later one is fetched. Short rows that begin anywhere in a line are assembled.
+        assert_eq!(transposed(64, &builtin::ZEN5).blocks, [1, 64, 64]);
+        assert_eq!(
+            [63, 125, 509].map(|rows| transposed(rows, &builtin::ZEN3).assembled),
+            [true, true, false]
+        );
+    }
+
+    #[test]
     fn what_a_kernel_makes_whole_lines_of_is_not_assembled() {
         let rows_to = |dtype, to: &str| {
             let from = format!("memref<64x4096x{}>", DType::mlir_name(dtype));

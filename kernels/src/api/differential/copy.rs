@@ -135,6 +135,7 @@ fn sweep_strips(tested: &'static Kernels, rule: &'static Kernels) {
                                 run_fetched: 0,
                                 panel,
                                 panels_fetched: panel / 512,
+                                near_panel: 2 * panel,
                                 near: false,
                             },
                         );
