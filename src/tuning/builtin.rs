@@ -73,6 +73,8 @@ pub(crate) const COMMON: Tuning = Tuning {
 /// AMD's Zen 4: 32 KiB of L1 and 1 MiB of L2 for each core, 32 MiB of L3. One core reads 29 GB/s there where lines are asked of L2
 /// some 8 KiB ahead, and 6 to 12 where they lie apart and are not; it writes 25, lines of their own too.
 pub const ZEN4: Tuning = Tuning {
+    // Of 8 and 16 MiB of bf16 tiles that f32 becomes, COMMON's makes four to six tenths of the speed; of 4 MiB 1.1 times.
+    stream_from: 8 << 20,
     // By way of panels transposes of 2 bytes have 1.6 times the speed of blocks, of 4 and 8 bytes 1.3 times that of strips. With panels of
     // 12 to 64 KiB and other strips they have eight tenths of that or more.
     transposed_strip: [128, 128, 128, 256],

@@ -3,6 +3,15 @@
 /// Bytes of a cache line.
 pub(crate) const CACHE_LINE: usize = 64;
 
+/// What begins with a cache line, as scratch of vectors should: one that lies in two lines takes twice as long to store, and one that lies
+/// in two pages so long that f32 became tiles of bfloat16 at a sixth of the speed on Zen 4, in one process of sixteen, as its stack happened
+/// to lie.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+pub(crate) struct LineAligned<T>(pub(crate) T);
+
+const _: () = assert!(align_of::<LineAligned<u8>>() == CACHE_LINE);
+
 /// Asks L2 for the cache line in which a value begins. L1 could not keep lines that are a power of two apart.
 #[inline(always)]
 pub(crate) fn prefetch_l2<T>(value: &T) {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use bytemuck::Zeroable;
 
-use super::cache::CACHE_LINE;
+use super::cache::{CACHE_LINE, LineAligned};
 
 /// Bytes of a row or column of a transposed block: one 128-bit register.
 pub(crate) const REGISTER: usize = 16;
@@ -119,10 +119,6 @@ pub(super) const SHARED_SETS: usize = 2048;
 /// Lines of a square of elements of one byte.
 const MOST_LINES: usize = CACHE_LINE;
 
-/// Lines of the source, one after another.
-#[repr(align(64))]
-struct Lines([[MaybeUninit<u8>; CACHE_LINE]; MOST_LINES]);
-
 /// Transposes a square of [`SIDE`] by [`SIDE`] blocks: as many lines of the source `src_step` bytes apart to as many of the
 /// destination `dst_step` bytes apart. Calls `between` after each [`SIDE`] blocks, with how often it has.
 ///
@@ -167,9 +163,9 @@ pub(super) unsafe fn square_together<const B: usize>(
     dst_step: isize,
     transpose: impl Transpose<B>,
 ) {
-    let mut lines = Lines([[MaybeUninit::uninit(); CACHE_LINE]; MOST_LINES]);
+    let mut lines = LineAligned([[MaybeUninit::<u8>::uninit(); CACHE_LINE]; MOST_LINES]);
     if const { B >= 8 } && is_crowded(src_step) {
-        let Lines(room) = &mut lines;
+        let LineAligned(room) = &mut lines;
         let to = room.as_mut_ptr().cast::<u8>();
         for i in 0..SIDE * B {
             // SAFETY: the caller's promise; a square has `SIDE * B` lines, at most `MOST_LINES`.

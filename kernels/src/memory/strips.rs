@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::bounds::lies_inside;
-use super::cache::CACHE_LINE;
+use super::cache::{CACHE_LINE, LineAligned};
 use super::non_temporal::{STORE_BYTES, Stores};
 
 /// Lines of a strip of rows that begin where lines do.
@@ -23,10 +23,6 @@ const PITCH: usize = (RAGGED + 1) * CACHE_LINE;
 /// Bytes of a strip's part of some rows: 64 rows of elements of one byte, whose strips have no more than 2 lines, or half as
 /// many others.
 const SCRATCH: usize = 64 * (LINES + 1) * CACHE_LINE;
-
-/// Whole lines: some rows of a strip that are being made, and those that were made before.
-#[repr(align(64))]
-struct Scratch([[MaybeUninit<u8>; SCRATCH]; 2]);
 
 /// The rows of a destination: `rows` runs of `cols` elements of `elem` bytes, the first at byte `at`, each further one `step`
 /// bytes on.
@@ -118,8 +114,9 @@ pub(crate) fn write<const AVX: bool, S: Source>(
     let (strip, behind) = (lines * line, if aligned { 0 } else { line });
     // Times that rows are made together until all of those are that are fetched together.
     let times = (fetched / each).min(rows.div_ceil(each));
-    let mut scratch = Scratch([[MaybeUninit::uninit(); SCRATCH]; 2]);
-    let Scratch([making, made]) = &mut scratch;
+    // Some rows of a strip that are being made, and those that were made before.
+    let mut scratch = LineAligned([[MaybeUninit::uninit(); SCRATCH]; 2]);
+    let LineAligned([making, made]) = &mut scratch;
     let (mut making, mut made) = (making, made);
     let mut before: Option<Part> = None;
     let mut col = 0;

@@ -7,7 +7,7 @@ use super::transpose::{self, SQUARE};
 use crate::formats::Number;
 use crate::level::{Level, part};
 use crate::memory::{
-    Ahead, CACHE_LINE, Destination, Elements, Hints, OuterLoop, Output, Window, as_uninit,
+    Ahead, CACHE_LINE, Destination, Elements, Hints, LineAligned, OuterLoop, Output, Window, as_uninit,
     for_each_iteration, load_rows, prefetch_rows_l2, store_rows,
 };
 use crate::vectors::binary32::{self, Source};
@@ -312,7 +312,7 @@ impl<'a> Conversion<'a> {
         }
         if self.dst.is_streamed() && (R * COLS * N).is_multiple_of(CACHE_LINE) {
             // A copy: what is lent lies in memory, and so would the rows that are stored from registers.
-            let kept = to;
+            let LineAligned(kept) = &LineAligned(to);
             let made = kept.as_flattened().as_flattened();
             // Rows of whole lines, or rows that follow one another.
             let run = if (COLS * N).is_multiple_of(CACHE_LINE) { COLS * N } else { made.len() };

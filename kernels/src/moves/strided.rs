@@ -9,8 +9,8 @@ use std::mem::MaybeUninit;
 use super::copy;
 use crate::level::{Level, part};
 use crate::memory::{
-    Ahead, CACHE_LINE, Output, StridedCopy, Window, as_written, gather_rows, prefetch, prefetch_rows_l2,
-    scatter_rows,
+    Ahead, CACHE_LINE, LineAligned, Output, StridedCopy, Window, as_written, gather_rows, prefetch,
+    prefetch_rows_l2, scatter_rows,
 };
 
 /// The most bytes of a block on either side.
@@ -32,13 +32,9 @@ pub(crate) const STICK: usize = 64;
 /// that a block takes.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    before: Option<[u8; BLOCK]>,
-    after: Option<[u8; BLOCK]>,
+    before: Option<LineAligned<[u8; BLOCK]>>,
+    after: Option<LineAligned<[u8; BLOCK]>>,
 }
-
-/// Elements of a block on their way to non-temporal stores, which nothing else reads: so they need not be cleared.
-#[repr(align(64))]
-struct Lines([MaybeUninit<u8>; BLOCK]);
 
 /// One side's bytes, where the window begins in them, and the size of an element.
 pub(crate) struct Side<B> {
@@ -99,7 +95,8 @@ pub(crate) fn convert(
     let Blocks { window: w, rows, cols, along_rows, near_runs, far_runs } = blocks;
     let streamed = dst.bytes.is_streamed();
     let Scratch { before, after } = scratch;
-    let mut lines = Lines([MaybeUninit::uninit(); BLOCK]);
+    // On their way to non-temporal stores; nothing else reads them, so that they need not be cleared.
+    let mut lines = LineAligned([MaybeUninit::uninit(); BLOCK]);
     // Counted by hand: `step_by` divides first.
     let (mut row, mut col) = (0, 0);
     loop {
@@ -118,8 +115,9 @@ pub(crate) fn convert(
         let long = part.cols >= LONG;
         let gathers = !(near_run || near_runs && long);
         let scatters = !(streamed || far_run || far_runs && long);
-        let before: &mut [u8] = if gathers { before.get_or_insert_with(|| [0; BLOCK]) } else { &mut [] };
-        let after: &mut [u8] = if scatters { after.get_or_insert_with(|| [0; BLOCK]) } else { &mut [] };
+        let cleared = || LineAligned([0; BLOCK]);
+        let before: &mut [u8] = if gathers { &mut before.get_or_insert_with(cleared).0 } else { &mut [] };
+        let after: &mut [u8] = if scatters { &mut after.get_or_insert_with(cleared).0 } else { &mut [] };
         if gathers && near_runs && part.cols == FACE {
             part!(level, faces(src.bytes, from, src.size, &part, before, prefetch_distance));
         } else if gathers {

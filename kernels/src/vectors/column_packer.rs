@@ -8,10 +8,10 @@ use super::encode::{CodeLoop, Encode, MAX_GROUPS};
 use super::groups::GroupLane;
 use super::interleave::transpose_bytes;
 use super::tile_packer::{
-    Codes, Finish, exponents, factors, fails, join, put_scalar, put_shared, shared, split_header,
+    Finish, exponents, factors, fails, join, put_scalar, put_shared, shared, split_header,
 };
 use crate::formats::{GROUP, TileShape};
-use crate::memory::{Arrays, as_written, prefetch_l2};
+use crate::memory::{Arrays, LineAligned, as_written, prefetch_l2};
 
 /// Packs tiles of one shape whose columns are known by their offsets, face by face, one after another.
 pub(crate) struct ColumnPacker<E, L: GroupLane<N>, const N: usize> {
@@ -21,10 +21,10 @@ pub(crate) struct ColumnPacker<E, L: GroupLane<N>, const N: usize> {
     largest: [L::Largest; FACES],
     /// Its columns. They are loaded while the tile before is packed: L1 takes lines that share a set one by one, and does not
     /// keep more than some of them until they are read again.
-    kept: [[[u8; N]; GROUP]; MAX_GROUPS],
-    codes: Codes,
+    kept: LineAligned<[[[u8; N]; GROUP]; MAX_GROUPS]>,
+    codes: LineAligned<[[u16; GROUP]; MAX_GROUPS]>,
     /// Finished codes, column by column.
-    finished: [[[u8; GROUP]; GROUP]; FACES],
+    finished: LineAligned<[[[u8; GROUP]; GROUP]; FACES]>,
 }
 
 impl<E: Encode, L: GroupLane<N>, const N: usize> ColumnPacker<E, L, N> {
@@ -35,16 +35,16 @@ impl<E: Encode, L: GroupLane<N>, const N: usize> ColumnPacker<E, L, N> {
             encode,
             groups,
             largest: [L::Largest::default(); FACES],
-            kept: [[[0; N]; GROUP]; MAX_GROUPS],
-            codes: Codes([[0; GROUP]; MAX_GROUPS]),
-            finished: [[[0; GROUP]; GROUP]; FACES],
+            kept: LineAligned([[[0; N]; GROUP]; MAX_GROUPS]),
+            codes: LineAligned([[0; GROUP]; MAX_GROUPS]),
+            finished: LineAligned([[[0; GROUP]; GROUP]; FACES]),
         }
     }
 
     /// Takes the first tile.
     #[inline(always)]
     pub(crate) fn start(&mut self, tile: Arrays<'_, N, GROUP>) {
-        for (i, (kept, column)) in self.kept.iter_mut().zip(tile.groups(0..self.groups)).enumerate() {
+        for (i, (kept, column)) in self.kept.0.iter_mut().zip(tile.groups(0..self.groups)).enumerate() {
             L::raise(&mut self.largest[i / GROUP], column);
             *kept = *column;
         }
@@ -59,7 +59,9 @@ impl<E: Encode, L: GroupLane<N>, const N: usize> ColumnPacker<E, L, N> {
         later: Arrays<'_, N, GROUP>,
         out: &mut [MaybeUninit<u8>],
     ) {
-        let ColumnPacker { encode, groups, largest, kept, codes: Codes(codes), finished } = self;
+        let ColumnPacker { encode, groups, largest, .. } = self;
+        let (LineAligned(kept), LineAligned(codes)) = (&mut self.kept, &mut self.codes);
+        let LineAligned(finished) = &mut self.finished;
         let (encode, groups) = (*encode, *groups);
         let mut amax = [[0; GROUP]; FACES];
         for (amax, largest) in amax.iter_mut().zip(&mut *largest) {
@@ -101,9 +103,9 @@ impl<E: Encode, L: GroupLane<N>, const N: usize> ColumnPacker<E, L, N> {
         let shared = match encode.code_bits() {
             8 => mended(out),
             bits => {
-                let mut bytes = [0; TileShape::MAX_ELEMENTS];
-                let shared = mended(as_written(&mut bytes));
-                join(bits, &bytes, out);
+                let LineAligned(bytes) = &mut LineAligned([0; TileShape::MAX_ELEMENTS]);
+                let shared = mended(as_written(bytes));
+                join(bits, bytes, out);
                 shared
             }
         };

@@ -12,8 +12,8 @@ use super::tile_packer::TilePacker;
 use crate::formats::{BlockCodec, GROUP, MX_BLOCK, Number, Rounding, Rule, TileShape};
 use crate::level::{Level, part};
 use crate::memory::{
-    ArrayOffsets, CACHE_LINE, Destination, Output, as_uninit, as_written, assert_readable, assert_writable,
-    lies_inside,
+    ArrayOffsets, CACHE_LINE, Destination, LineAligned, Output, as_uninit, as_written, assert_readable,
+    assert_writable, lies_inside,
 };
 
 /// A row of tiles to pack: where their elements come from and where the packed tiles go.
@@ -147,17 +147,15 @@ impl<'a> Packing<'a> {
     #[inline(always)]
     fn put(&mut self, t: usize, pack: impl FnOnce(&mut [MaybeUninit<u8>])) {
         let at = self.dst_at + t * self.args.dst_tile;
-        let mut tile = PackedTile([MaybeUninit::uninit(); _]);
-        let PackedTile(tile) = &mut tile;
+        let LineAligned(tile) = &mut LineAligned([MaybeUninit::uninit(); PACKED_TILE]);
         let tile = &mut tile[..self.codec.tile_bytes()];
         pack(self.dst.room(tile, at));
         self.dst.put(tile, at);
     }
 }
 
-/// The largest packed tile, from the beginning of a line on.
-#[repr(align(64))]
-struct PackedTile([MaybeUninit<u8>; TileShape::MAX_ELEMENTS + MAX_GROUPS]);
+/// Bytes of the largest packed tile.
+const PACKED_TILE: usize = TileShape::MAX_ELEMENTS + MAX_GROUPS;
 
 /// What [`PackArgs`] say of a tile, in the rows and columns that are stored, or that it has.
 struct Stored {
@@ -313,7 +311,7 @@ fn in_place_blocks<L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode:
     let behind = args.tiles.saturating_add(2 * BLOCKS);
     let goes_on = args.prefetch_tiles > 0
         && lies_inside(src.len(), args.src_at, N, args.src_loops(on.codec.tile(), behind));
-    let mut packed: PackedBlocks = [0; _];
+    let LineAligned(packed): &mut LineAligned<PackedBlocks> = &mut LineAligned([0; _]);
     let mut first = 0;
     // Whole batches, and then what is left.
     for (batches, count) in [(args.tiles / BLOCKS, BLOCKS), (1, args.tiles % BLOCKS)] {
@@ -332,8 +330,8 @@ fn in_place_blocks<L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode:
             let last = batches - 1 - batch;
             let batch = |ahead: usize| offsets.arrays(src, on.at(first + ahead * count));
             let later = if goes_on { 2 } else { last.min(2) };
-            packer.pack::<L>([batch(0), batch(last.min(1))], batch(later), as_written(&mut packed));
-            put_blocks(&mut on, first, count, &packed);
+            packer.pack::<L>([batch(0), batch(last.min(1))], batch(later), as_written(packed));
+            put_blocks(&mut on, first, count, packed);
             first += count;
         }
     }
@@ -347,8 +345,8 @@ fn gathered_blocks(mut on: Packing<'_>, encode: MxVector) {
         *offset = (group * GROUP * 4) as isize;
     }
     let offsets = ArrayOffsets::<4, GROUP>::new(offsets);
-    let mut scratch = [[0; 4]; TileShape::MAX_ELEMENTS];
-    let mut packed: PackedBlocks = [0; _];
+    let LineAligned(scratch) = &mut LineAligned([[0; 4]; TileShape::MAX_ELEMENTS]);
+    let LineAligned(packed): &mut LineAligned<PackedBlocks> = &mut LineAligned([0; _]);
     for first in (0..args.tiles).step_by(BLOCKS) {
         let count = BLOCKS.min(args.tiles - first);
         scratch.fill(args.pad.to_le_bytes());
@@ -360,8 +358,8 @@ fn gathered_blocks(mut on: Packing<'_>, encode: MxVector) {
         let here = offsets.arrays(scratch.as_flattened(), 0);
         let mut packer = TilePacker::<MxVector, 4>::of_groups(encode, 2 * count);
         packer.start::<F32>(here);
-        packer.pack::<F32>([here; 2], here, as_written(&mut packed));
-        put_blocks(&mut on, first, count, &packed);
+        packer.pack::<F32>([here; 2], here, as_written(packed));
+        put_blocks(&mut on, first, count, packed);
     }
 }
 
@@ -405,8 +403,8 @@ fn put_each<const N: usize, const M: usize>(
         to_codes.copy_from_slice(as_uninit(&join(codes)));
     };
     if on.dst.is_streamed() {
-        let mut run = PackedTile([MaybeUninit::uninit(); _]);
-        let run = &mut run.0[..scales.len() * (1 + M)];
+        let LineAligned(run) = &mut LineAligned([MaybeUninit::uninit(); PACKED_TILE]);
+        let run = &mut run[..scales.len() * (1 + M)];
         for (to, (scale, codes)) in run.chunks_exact_mut(1 + M).zip(blocks) {
             put(to, *scale, codes);
         }
@@ -426,7 +424,7 @@ fn gathered_tiles<E: Encode>(mut on: Packing<'_>, encode: E) {
     let here = 4 * tile.cols() as isize;
     let within = [here.wrapping_mul(tile.face_rows() as isize), 4 * tile.face_cols() as isize];
     let offsets = array_offsets::<4>(tile, here, within);
-    let mut scratch = [[0; 4]; TileShape::MAX_ELEMENTS];
+    let LineAligned(scratch) = &mut LineAligned([[0; 4]; TileShape::MAX_ELEMENTS]);
     scratch.fill(args.pad.to_le_bytes());
     let mut packer = TilePacker::<E, 4>::new(encode, tile);
     for t in 0..args.tiles {
@@ -435,7 +433,7 @@ fn gathered_tiles<E: Encode>(mut on: Packing<'_>, encode: E) {
             gather_row(&on, &stored, at, r, &mut line[..cols]);
         }
         if encode.replaces_elements() {
-            for code in &mut scratch {
+            for code in &mut *scratch {
                 *code = encode.replacement(u32::from_le_bytes(*code)).to_le_bytes();
             }
         }

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use super::encode::{Encode, FinishLoop, GroupLoop, MAX_GROUPS, codes_at_once};
 use super::groups::GroupLane;
 use crate::formats::{GROUP, TileShape};
-use crate::memory::{Arrays, as_uninit, as_written};
+use crate::memory::{Arrays, LineAligned, as_uninit, as_written};
 
 /// Packs tiles of one shape whose groups are known by their offsets, one after another, and keeps what is already known of
 /// the next one.
@@ -16,13 +16,9 @@ pub(crate) struct TilePacker<E, const N: usize> {
     amax: [u16; MAX_GROUPS],
     /// The elements of the tile that is packed next. They are loaded while the one before is packed: L1 takes lines that share a set one
     /// by one, and does not keep more than some of them until they are read again.
-    kept: [[[u8; N]; GROUP]; MAX_GROUPS],
-    codes: Codes,
+    kept: LineAligned<[[[u8; N]; GROUP]; MAX_GROUPS]>,
+    codes: LineAligned<[[u16; GROUP]; MAX_GROUPS]>,
 }
-
-/// The codes of a tile, from the beginning of a line on: vectors of them are as long as a line.
-#[repr(align(64))]
-pub(super) struct Codes(pub(super) [[u16; GROUP]; MAX_GROUPS]);
 
 impl<E: Encode, const N: usize> TilePacker<E, N> {
     #[inline(always)]
@@ -37,15 +33,15 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
             encode,
             groups,
             amax: [0; MAX_GROUPS],
-            kept: [[[0; N]; GROUP]; MAX_GROUPS],
-            codes: Codes([[0; GROUP]; MAX_GROUPS]),
+            kept: LineAligned([[[0; N]; GROUP]; MAX_GROUPS]),
+            codes: LineAligned([[0; GROUP]; MAX_GROUPS]),
         }
     }
 
     /// Takes the first tile, and finds the amax of each of its groups unless codes are made at once.
     #[inline(always)]
     pub(crate) fn start<L: GroupLane<N>>(&mut self, tile: Arrays<'_, N, GROUP>) {
-        let groups = self.amax.iter_mut().zip(&mut self.kept).zip(tile.groups(0..self.groups));
+        let groups = self.amax.iter_mut().zip(&mut self.kept.0).zip(tile.groups(0..self.groups));
         for ((amax, kept), group) in groups {
             if !codes_at_once::<E, L, N>() {
                 *amax = L::amax(group);
@@ -66,7 +62,8 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
         later: Arrays<'_, N, GROUP>,
         out: &mut [MaybeUninit<u8>],
     ) {
-        let TilePacker { encode, groups, ref mut amax, ref mut kept, codes: Codes(ref mut codes) } = *self;
+        let TilePacker { encode, groups, amax, kept: LineAligned(kept), codes: LineAligned(codes) } = self;
+        let (encode, groups) = (*encode, *groups);
         let [here, next] = tiles;
         let lane = PhantomData::<L>;
         if codes_at_once::<E, L, N>() {
@@ -99,10 +96,10 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
                 mended::<E, L, N>(encode, groups, here, amax, known, out)
             }
             bits => {
-                let mut bytes = [0; TileShape::MAX_ELEMENTS];
-                encode.finish(Finish { codes, bytes: as_written(&mut bytes) });
-                let shared = mended::<E, L, N>(encode, groups, here, amax, known, as_written(&mut bytes));
-                join(bits, &bytes, out);
+                let LineAligned(bytes) = &mut LineAligned([0; TileShape::MAX_ELEMENTS]);
+                encode.finish(Finish { codes, bytes: as_written(bytes) });
+                let shared = mended::<E, L, N>(encode, groups, here, amax, known, as_written(bytes));
+                join(bits, bytes, out);
                 shared
             }
         };

@@ -9,7 +9,9 @@ use super::lanes::{Bf16, F16, F32, Lane, Sen169};
 use super::mx::{FloatDecode, IntDecode, MxVector};
 use crate::formats::{BlockCodec, Decoding, GROUP, MX_BLOCK, Number, Rule, TileShape};
 use crate::level::{Level, part};
-use crate::memory::{CACHE_LINE, Destination, Output, assert_readable, assert_writable, prefetch_l1};
+use crate::memory::{
+    CACHE_LINE, Destination, LineAligned, Output, assert_readable, assert_writable, prefetch_l1,
+};
 
 /// A row of packed tiles to unpack: which rectangle of each, and where it goes.
 ///
@@ -229,8 +231,8 @@ fn tiles<D: Decode, L: Lane<N>, const N: usize>(mut on: Unpacking<'_>, decode: D
     let (codec, a, rectangle) = (on.codec, on.args, on.rectangle().as_stored(on.codec));
     let Rectangle { tile: stored, rows, cols, col, .. } = rectangle;
     let whole = (rows, cols, col) == (stored.rows(), stored.cols(), N as isize);
-    let mut bytes = [[0; GROUP]; MAX_GROUPS];
-    let mut scales = [0.0; MAX_GROUPS];
+    let LineAligned(bytes) = &mut LineAligned([[0; GROUP]; MAX_GROUPS]);
+    let LineAligned(scales) = &mut LineAligned([0.0; MAX_GROUPS]);
     let fetches = a.prefetch_tiles > 0 && on.dst.is_streamed();
     for t in 0..a.tiles {
         if fetches {
@@ -239,7 +241,7 @@ fn tiles<D: Decode, L: Lane<N>, const N: usize>(mut on: Unpacking<'_>, decode: D
             prefetch_l1(on.src, later, codec.tile_bytes().next_multiple_of(CACHE_LINE));
         }
         let (header, packed) = on.tile(t).split_at(codec.header_bytes());
-        let codes = spread(codec.format().code_bits(), packed, &mut bytes);
+        let codes = spread(codec.format().code_bits(), packed, bytes);
         let header = &header[..stored.elements() / (GROUP * D::GROUPS_PER_SCALE)];
         let mut all_hold = true;
         for (scales, &shared) in scales.chunks_exact_mut(D::GROUPS_PER_SCALE).zip(header) {
@@ -251,10 +253,10 @@ fn tiles<D: Decode, L: Lane<N>, const N: usize>(mut on: Unpacking<'_>, decode: D
         let start = on.start(t);
         let used = &codes[..stored.elements() / GROUP];
         if whole && all_hold && decode.is_plain(used) {
-            let groups = (used, &scales);
+            let groups = (used, &*scales);
             rectangle.unpack_whole::<D, L, N>(decode, groups, &mut on.dst, start);
         } else {
-            let tile = Tile { header, codes, scales: &scales, all_hold };
+            let tile = Tile { header, codes, scales, all_hold };
             rectangle.unpack_part::<D, L, N>(decode, tile, on.dst.bytes, start);
         }
     }
@@ -363,7 +365,7 @@ impl Rectangle {
         let len = wide * GROUP * N;
         let (runs, run) = if self.row == len as isize { (1, T * len) } else { (T, len) };
         let streamed = dst.is_streamed();
-        let mut lines = Lines([MaybeUninit::uninit(); _]);
+        let mut lines = LineAligned([MaybeUninit::uninit(); LINES]);
         let (mut first, mut down) = (0, start);
         while first < codes.len() {
             for right in 0..across {
@@ -434,9 +436,8 @@ impl Rectangle {
     }
 }
 
-/// What rows of faces side by side become, from the beginning of a line on.
-#[repr(align(64))]
-struct Lines([MaybeUninit<u8>; 2 * FACE_ROWS * GROUP * 4]);
+/// Bytes that rows of faces side by side become.
+const LINES: usize = 2 * FACE_ROWS * GROUP * 4;
 
 /// Puts `T` rows of `K` faces side by side, the first to byte `at`; a face has `tall` groups.
 #[inline(always)]
