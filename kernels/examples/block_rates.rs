@@ -97,7 +97,7 @@ fn main() {
                         rows: 32,
                         cols: 32,
                         pad: 0.0,
-                        prefetch_tiles: 3,
+                        prefetch_distance: 3 * ((32 * src_col) as isize),
                         dst_tile: codec.tile_bytes(),
                     };
                     let at = to_at + row * COLS / 32 * codec.tile_bytes();

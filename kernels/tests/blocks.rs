@@ -28,7 +28,7 @@ fn pack(kernels: &Kernels, codec: &BlockCodec, from: Number, src: &[u8]) -> Vec<
         rows: 1,
         cols: group,
         pad: 0.0,
-        prefetch_tiles: 3,
+        prefetch_distance: 3 * ((group * size) as isize),
         dst_tile: codec.tile_bytes(),
     };
     let mut dst = vec![MaybeUninit::new(0xEE); args.tiles * args.dst_tile];
@@ -479,7 +479,7 @@ fn compact_blocks_are_a_scale_and_a_string_of_bits() {
                     rows: 1,
                     cols: 32,
                     pad: 0.0,
-                    prefetch_tiles: 3,
+                    prefetch_distance: 64,
                     dst_tile: 0,
                 };
                 let mut got = vec![MaybeUninit::new(0xEE); codec.tile_bytes()];
@@ -530,7 +530,7 @@ fn faces_are_packed_as_rows_are() {
                 rows,
                 cols,
                 pad: 0.0,
-                prefetch_tiles: 3,
+                prefetch_distance: 64,
                 dst_tile: codec.tile_bytes(),
             };
             for kernels in tables() {

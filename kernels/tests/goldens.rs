@@ -218,7 +218,7 @@ fn block_floats_pack_as_the_device_does() {
                     rows: 32,
                     cols: 32,
                     pad: 0.0,
-                    prefetch_tiles: 3,
+                    prefetch_distance: 3 * (32 * size as isize),
                     dst_tile: codec.tile_bytes(),
                 };
                 let mut dst = vec![MaybeUninit::new(0xEE); 2 * codec.tile_bytes()];

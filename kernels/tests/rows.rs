@@ -161,7 +161,7 @@ fn pack(format: BlockFormat, from: Number, options: BlockOptions, salt: u64) {
         rows: 32,
         cols: 32,
         pad: 0.0,
-        prefetch_tiles: 3,
+        prefetch_distance: 3 * 32 * size,
         dst_tile: codec.tile_bytes(),
     };
     compare(

@@ -217,7 +217,7 @@ impl InPlace {
             cols,
             pad: 0.0,
             dst_tile: 0,
-            prefetch_tiles: 0,
+            prefetch_distance: 0,
         }
     }
 

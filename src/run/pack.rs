@@ -58,7 +58,7 @@ impl Task<'_, '_> {
                     src_at,
                     src_tile: row.map_or(0, |i| part.moves[i][1] as isize),
                     pad: plan.pad,
-                    prefetch_tiles: plan.tuning.tiles_fetched,
+                    prefetch_distance: distance_to_later_tiles(plan, nest, part) as isize,
                     dst_tile: row.map_or(plan.dst.block_bytes, |i| linear(plan, nest.loops[i].step) as usize),
                     ..tile.args()
                 };
@@ -250,6 +250,20 @@ impl Task<'_, '_> {
             plan.kernels.convert_loops(number, between, source, begin, tile, to, &loops.window, outer, hints);
         }
     }
+}
+
+/// How far the tiles lie that are fetched while those of a call are packed: the next row of tiles, where rows are so short that much of the
+/// next one would not be fetched otherwise; or some tiles further on.
+fn distance_to_later_tiles(plan: &Plan, nest: &ScheduledNest, part: &Gather) -> i64 {
+    let schedule = &nest.schedule;
+    let Some(row) = schedule.tiles else { return 0 };
+    let step = |i: usize| part.moves[i][1].saturating_mul(i64::from(part.moves[i][0] == 0));
+    let next =
+        schedule.order.iter().rev().find(|&&i| i != row && nest.loops[i].n > 1).map_or(0, |&i| step(i));
+    if next != 0 && next.abs() <= plan.tuning.rows_fetched as i64 {
+        return next;
+    }
+    step(row).saturating_mul(plan.tuning.tiles_fetched as i64)
 }
 
 /// The loops over tiles of a block, the last one innermost: small tiles in the order of the destination, others in that of the source.

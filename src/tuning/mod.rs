@@ -208,6 +208,8 @@ constants! {
     direct_apart: usize, 0, 1 << 30;
     /// How far ahead the source is fetched where many rows of it are read by turns; 0 fetches nothing.
     direct_fetched: usize, 0, 1 << 20;
+    /// Where such rows, as many as lines are made of together, have up to so many bytes in all, the next ones are fetched instead.
+    rows_fetched: usize, 0, 1 << 30;
     /// The cache that copies of short runs fetch it to, 1 or 2; a number.
     direct_cache: usize, 1, 2;
     /// How many runs ahead the source is fetched where runs that go at once lie apart; a number, 0 fetches nothing.

@@ -26,21 +26,30 @@ impl<const N: usize, const M: usize> ArrayOffsets<N, M> {
     /// When one leaves the slice.
     #[inline(always)]
     pub(crate) fn arrays<'a>(&'a self, bytes: &'a [u8], at: usize) -> Arrays<'a, N, M> {
+        let Some(arrays) = self.inside(bytes, at) else {
+            panic!(
+                "arrays at {}..={} from byte {at} leave a slice of {} bytes",
+                self.lowest,
+                self.highest,
+                bytes.len()
+            )
+        };
+        arrays
+    }
+
+    /// The same, if none leaves the slice.
+    #[inline(always)]
+    pub(crate) fn inside<'a>(&'a self, bytes: &'a [u8], at: usize) -> Option<Arrays<'a, N, M>> {
         let end = at.checked_add_signed(self.highest).and_then(|last| last.checked_add(N * M));
-        assert!(
-            at.checked_add_signed(self.lowest).is_some() && end.is_some_and(|end| end <= bytes.len()),
-            "arrays at {}..={} from byte {at} leave a slice of {} bytes",
-            self.lowest,
-            self.highest,
-            bytes.len()
-        );
-        Arrays { offsets: self, bytes, at }
+        let inside =
+            at.checked_add_signed(self.lowest).is_some() && end.is_some_and(|end| end <= bytes.len());
+        inside.then_some(Arrays { offsets: self, bytes, at })
     }
 }
 
 /// Arrays of a slice, all of which were found inside it.
 ///
-/// Fact M4, cited below: the `N * M` bytes from `at` plus any of the offsets lie in `bytes`. [`ArrayOffsets::arrays`] establishes it from M3.
+/// Fact M4, cited below: the `N * M` bytes from `at` plus any of the offsets lie in `bytes`. [`ArrayOffsets::inside`] establishes it from M3.
 #[derive(Clone, Copy)]
 pub(crate) struct Arrays<'a, const N: usize, const M: usize> {
     offsets: &'a ArrayOffsets<N, M>,
@@ -85,6 +94,16 @@ mod tests {
     #[test]
     fn arrays_may_touch_both_ends() {
         assert_eq!(begins(4, -4), [4, 5, 1, 34, 9, 9, 4, 0]);
+    }
+
+    #[test]
+    fn arrays_outside_are_none() {
+        let offsets = ArrayOffsets::<2, 3>::new([-4; 64]);
+        let inside = |at| offsets.inside(&[0; 40], at).is_some();
+        assert_eq!(
+            [3, 4, 38, 39, usize::MAX - 3, usize::MAX].map(inside),
+            [false, true, true, false, false, false]
+        );
     }
 
     #[test]

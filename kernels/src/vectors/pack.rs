@@ -12,8 +12,8 @@ use super::tile_packer::TilePacker;
 use crate::formats::{BlockCodec, GROUP, MX_BLOCK, Number, Rounding, Rule, TileShape};
 use crate::level::{Level, part};
 use crate::memory::{
-    ArrayOffsets, CACHE_LINE, Destination, LineAligned, Output, as_uninit, as_written, assert_readable,
-    assert_writable, lies_inside,
+    ArrayOffsets, Arrays, CACHE_LINE, Destination, LineAligned, Output, as_uninit, as_written,
+    assert_readable, assert_writable, lies_inside,
 };
 
 /// A row of tiles to pack: where their elements come from and where the packed tiles go.
@@ -44,9 +44,9 @@ pub struct PackArgs {
     pub pad: f32,
     /// Bytes from a packed tile to the next, at least those of a tile.
     pub dst_tile: usize,
-    /// How many tiles ahead of the one being packed the source is fetched into L2, where tiles are read as they lie; no byte
-    /// depends on it.
-    pub prefetch_tiles: usize,
+    /// Bytes from a tile that is being packed to one that is fetched into L2 meanwhile, where tiles are read as they lie and that one lies in
+    /// the source too; 0 for none. No byte depends on it.
+    pub prefetch_distance: isize,
 }
 
 impl PackArgs {
@@ -232,29 +232,27 @@ fn tiles<E: Encode>(level: impl Level, on: Packing<'_>, encode: E) {
     }
 }
 
-/// How many tiles lie in the source, with those that follow the call's: it may be of few tiles, and the next one of these.
+/// The arrays of tile `t` and of the one that is packed next, and those that are fetched meanwhile.
 #[inline(always)]
-fn tiles_in_source(on: &Packing<'_>, size: usize) -> usize {
-    let all = on.args.tiles.saturating_add(on.args.prefetch_tiles);
-    if lies_inside(on.src.len(), on.args.src_at, size, on.args.src_loops(on.codec.tile(), all)) {
-        all
-    } else {
-        on.args.tiles
-    }
+fn tiles_from<'a, const N: usize>(
+    on: &Packing<'a>,
+    offsets: &'a ArrayOffsets<N, GROUP>,
+    t: usize,
+) -> ([Arrays<'a, N, GROUP>; 2], Arrays<'a, N, GROUP>) {
+    let next = (t + 1).min(on.args.tiles - 1);
+    let tiles = [offsets.arrays(on.src, on.at(t)), offsets.arrays(on.src, on.at(next))];
+    let later = offsets.inside(on.src, on.at(t).wrapping_add_signed(on.args.prefetch_distance));
+    (tiles, later.unwrap_or(tiles[1]))
 }
 
 #[inline(always)]
 fn in_place_tiles<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode: E) {
     let (args, stored) = (on.args, on.args.stored(on.codec));
     let offsets = array_offsets::<N>(stored.tile, stored.row, stored.faces());
-    let last = tiles_in_source(&on, N) - 1;
-    let src = on.src;
     let mut packer = TilePacker::<E, N>::new(encode, stored.tile);
-    packer.start::<L>(offsets.arrays(src, on.at(0)));
+    packer.start::<L>(offsets.arrays(on.src, on.at(0)));
     for t in 0..args.tiles {
-        let (next, later) = ((t + 1).min(args.tiles - 1), t.saturating_add(args.prefetch_tiles).min(last));
-        let tiles = [offsets.arrays(src, on.at(t)), offsets.arrays(src, on.at(next))];
-        let later = offsets.arrays(src, on.at(later));
+        let (tiles, later) = tiles_from(&on, &offsets, t);
         on.put(
             t,
             #[inline(always)]
@@ -268,14 +266,10 @@ fn in_place_tiles<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<'_
 fn tiles_of_columns<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode: E) {
     let (args, stored) = (on.args, on.args.stored(on.codec));
     let offsets = array_offsets::<N>(stored.tile, stored.col, stored.faces());
-    let last = tiles_in_source(&on, N) - 1;
-    let src = on.src;
     let mut packer = ColumnPacker::<E, L, N>::new(encode, stored.tile);
-    packer.start(offsets.arrays(src, on.at(0)));
+    packer.start(offsets.arrays(on.src, on.at(0)));
     for t in 0..args.tiles {
-        let (next, later) = ((t + 1).min(args.tiles - 1), t.saturating_add(args.prefetch_tiles).min(last));
-        let tiles = [offsets.arrays(src, on.at(t)), offsets.arrays(src, on.at(next))];
-        let later = offsets.arrays(src, on.at(later));
+        let (tiles, later) = tiles_from(&on, &offsets, t);
         on.put(
             t,
             #[inline(always)]
@@ -309,7 +303,7 @@ fn in_place_blocks<L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode:
     let (src, args, step) = (on.src, on.args, on.args.src_tile);
     // The call that comes next may be of the blocks behind these.
     let behind = args.tiles.saturating_add(2 * BLOCKS);
-    let goes_on = args.prefetch_tiles > 0
+    let goes_on = args.prefetch_distance != 0
         && lies_inside(src.len(), args.src_at, N, args.src_loops(on.codec.tile(), behind));
     let LineAligned(packed): &mut LineAligned<PackedBlocks> = &mut LineAligned([0; _]);
     let mut first = 0;

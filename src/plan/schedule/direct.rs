@@ -76,10 +76,12 @@ pub(super) fn schedule(loops: &mut Vec<Loop>, conversion: Conversion<'_>) -> Sch
         let line = split(loops, block_bytes, pair, tuning.direct_apart as i64);
         let sizes = [op.source_size() as i64, block_bytes];
         let schedule = as_read(loops, sizes, line, tuning.direct_run as i64);
-        // One stream is fetched far ahead, several a little.
+        // One stream is fetched far ahead, several a little, unless they are so short that the next ones can be fetched.
+        let next = next_rows(loops, &schedule.within, line);
+        let next = next.filter(|next| next.abs() <= tuning.rows_fetched as i64);
         let prefetch_distance = match (loops.len(), between.is_empty()) {
             (1, _) => tuning.fetched as i64,
-            (_, true) => tuning.direct_fetched as i64,
+            (_, true) => next.unwrap_or(tuning.direct_fetched as i64),
             (_, false) => tuning.gathered_fetched as i64,
         };
         Schedule { prefetch_distance, ..schedule }
@@ -103,6 +105,20 @@ fn as_written(loops: &[Loop], segment: &Segment, between: &[usize], source: u64)
     }
     schedule.prefetch_distance = next_block(loops, &schedule).unwrap_or(0);
     schedule
+}
+
+/// How far the rows of the source lie that are read next, where the loops inside of the one that leads there, and from `line` on, read all of
+/// some rows.
+fn next_rows(loops: &[Loop], within: &[usize], line: usize) -> Option<i64> {
+    let mut end = 0_i64;
+    for &i in within.iter().rev() {
+        let Loop { n, step } = loops[i];
+        if i < line && n > 1 && end > 0 && step[1].abs() >= end && stays_in_unit(&loops[i]) {
+            return Some(step[1]);
+        }
+        end = end.max(step[1].abs().saturating_mul(n as i64));
+    }
+    None
 }
 
 /// Whether a block is one run of the source, but for less than a line between its parts.

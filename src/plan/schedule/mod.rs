@@ -180,6 +180,20 @@ mod tests {
     }
 
     #[test]
+    fn short_rows_fetch_the_next_ones() {
+        let distance = |cols: u64, tuning| {
+            let (rows, tiles) = (format!("memref<64x{cols}xbf16>"), "ttnn(dtype=bfloat16, layout=TILE)");
+            let plan = plan_with(&[64, cols], DType::Bf16, &rows, tiles, Store::Streamed, tuning);
+            plan.nests[0].schedule.prefetch_distance
+        };
+        // Lines are made of eight rows together, and with COMMON's numbers of four.
+        assert_eq!([256, 4096].map(|cols| distance(cols, &builtin::ZEN4)), [8 * 512, 8 * 8192]);
+        assert_eq!([256, 4096].map(|cols| distance(cols, &builtin::COMMON)), [4 * 512, 256]);
+        // These do not stay in L2 until they are read.
+        assert_eq!(distance(32768, &builtin::ZEN4), 2048);
+    }
+
+    #[test]
     fn strips_of_small_elements_need_rows_that_begin_with_lines() {
         let assembles = |rows: u64| {
             let (from, to) = (

@@ -24,7 +24,7 @@ pub(crate) fn sweep(tested: &'static Kernels, rule: &'static Kernels) {
                 rows,
                 cols,
                 pad: -1.5,
-                prefetch_tiles: 3,
+                prefetch_distance: 3 * c * size,
                 dst_tile: codec.tile_bytes() + 3,
             };
             let calls = [
@@ -75,7 +75,7 @@ pub(crate) fn sweep(tested: &'static Kernels, rule: &'static Kernels) {
                 rows: 32,
                 cols: 32,
                 pad: 0.0,
-                prefetch_tiles: 3,
+                prefetch_distance: 3 * (32 * from.size() as isize),
                 dst_tile: codec.tile_bytes(),
             };
             same(tested, rule, &codec, from, &src, &args);
@@ -104,7 +104,7 @@ pub(crate) fn sweep(tested: &'static Kernels, rule: &'static Kernels) {
                 rows: 1,
                 cols: 32,
                 pad: 0.0,
-                prefetch_tiles: 0,
+                prefetch_distance: 0,
                 dst_tile: codec.tile_bytes(),
             };
             same(tested, rule, &codec, from, &src, &args);
