@@ -44,21 +44,12 @@ impl Task<'_, '_> {
             (Some(tile), [part]) => {
                 let at = self.moved(part, first);
                 let src_at = (plan.src.space.unit_at(at[0]) + at[1]) as usize;
-                let distance = nest.schedule.prefetch_distance as isize;
-                if distance != 0 {
-                    // The tiles of the call are a run of the source, and so are those of a later one.
-                    kernels::prefetch(
-                        self.source,
-                        src_at.wrapping_add_signed(distance),
-                        tile.rows * tile.src_row as usize,
-                    );
-                }
                 let args = PackArgs {
                     tiles: row.map_or(1, |i| size[i] as usize),
                     src_at,
                     src_tile: row.map_or(0, |i| part.moves[i][1] as isize),
                     pad: plan.pad,
-                    prefetch_distance: distance_to_later_tiles(plan, nest, part) as isize,
+                    prefetch_distance: nest.schedule.prefetch_distance as isize,
                     dst_tile: row.map_or(plan.dst.block_bytes, |i| linear(plan, nest.loops[i].step) as usize),
                     ..tile.args()
                 };
@@ -250,20 +241,6 @@ impl Task<'_, '_> {
             plan.kernels.convert_loops(number, between, source, begin, tile, to, &loops.window, outer, hints);
         }
     }
-}
-
-/// How far the tiles lie that are fetched while those of a call are packed: the next row of tiles, where rows are so short that much of the
-/// next one would not be fetched otherwise; or some tiles further on.
-fn distance_to_later_tiles(plan: &Plan, nest: &ScheduledNest, part: &Gather) -> i64 {
-    let schedule = &nest.schedule;
-    let Some(row) = schedule.tiles else { return 0 };
-    let step = |i: usize| part.moves[i][1].saturating_mul(i64::from(part.moves[i][0] == 0));
-    let next =
-        schedule.order.iter().rev().find(|&&i| i != row && nest.loops[i].n > 1).map_or(0, |&i| step(i));
-    if next != 0 && next.abs() <= plan.tuning.rows_fetched as i64 {
-        return next;
-    }
-    step(row).saturating_mul(plan.tuning.tiles_fetched as i64)
 }
 
 /// The loops over tiles of a block, the last one innermost: small tiles in the order of the destination, others in that of the source.

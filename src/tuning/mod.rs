@@ -208,7 +208,8 @@ constants! {
     direct_apart: usize, 0, 1 << 30;
     /// How far ahead the source is fetched where many rows of it are read by turns; 0 fetches nothing.
     direct_fetched: usize, 0, 1 << 20;
-    /// Where such rows, as many as lines are made of together, have up to so many bytes in all, the next ones are fetched instead.
+    /// Where such rows, as many as lines are made of together or as tiles have, have up to so many bytes in all, next ones are fetched
+    /// instead, at least `fetched` bytes ahead.
     rows_fetched: usize, 0, 1 << 30;
     /// The cache that copies of short runs fetch it to, 1 or 2; a number.
     direct_cache: usize, 1, 2;
@@ -221,7 +222,8 @@ constants! {
     /// The same where the planes of a destination lie side by side in such a block (sticks of several matrices), of tasks that have
     /// each a band of all planes.
     bands_fetched: usize, 0, 4096;
-    /// How many tiles ahead of the one being packed the source is fetched; a number, 0 fetches nothing.
+    /// How many tiles ahead of the one being packed the source is fetched, where rows of tiles have more than `rows_fetched` bytes; a
+    /// number, 0 fetches nothing.
     tiles_fetched: usize, 0, 64;
     /// How many tiles ahead of the one being unpacked past the caches the source is fetched; a number, 0 fetches nothing.
     unpacked_fetched: usize, 0, 64;

@@ -22,6 +22,12 @@ pub(super) fn by_source_of(count: usize, step: impl Fn(usize) -> (Addr, i64)) ->
     order
 }
 
+/// As many steps as there are in so many bytes, one at least.
+pub(crate) fn times_as_far(step: i64, bytes: usize) -> i64 {
+    let steps = (bytes as u64).checked_div(step.unsigned_abs()).unwrap_or(0);
+    step.saturating_mul((steps as i64).max(1))
+}
+
 /// Whether a loop is for a kernel: one from unit to unit is not, for units are looked up.
 pub(super) fn stays_in_unit(l: &Loop) -> bool {
     l.step[0] == 0 && l.step[3] == 0

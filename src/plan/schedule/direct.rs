@@ -1,6 +1,6 @@
 //! Elements that go from source to destination at once, by non-temporal stores.
 
-use super::blocks::{Segment, between, by_source, stays_in_unit};
+use super::blocks::{Segment, between, by_source, stays_in_unit, times_as_far};
 use crate::plan::conversion::{Conversion, Endpoint, Op};
 use crate::plan::ir::{LINE, Loop, Schedule};
 
@@ -47,9 +47,7 @@ pub(super) fn schedule(loops: &mut Vec<Loop>, conversion: Conversion<'_>) -> Sch
     let most = tuning.direct_segment as i64;
     let block_bytes = dst.block_bytes as i64;
     let segment = Segment::chain(loops, block_bytes, most, |i| stays_in_unit(&loops[i]));
-    // What lies further apart is a run of its own.
-    let mut between = between(loops, segment.first, |l| if stays_in_unit(l) { l.step[1].abs() } else { 0 });
-    between.retain(|&i| loops[i].step[1].abs() < most);
+    let between = runs_between(loops, &segment, most);
     let run = loops.last().map_or(0, |run| run.n as i64 * run.step[4]);
     // Rows of faces are converted so many at a time.
     let together = if !matches!(op, Op::Copy(_)) && run < LINE as i64 { FACE[0] as i64 * run } else { 0 };
@@ -62,15 +60,28 @@ pub(super) fn schedule(loops: &mut Vec<Loop>, conversion: Conversion<'_>) -> Sch
     let suits = matches!(op, Op::Copy(_)) || matches!(op, Op::Convert(..)) && sticks;
     let read = loops.last().map_or(0, |run| run.n as i64 * run.step[1]);
     let fetched = tuning.blocks_fetched.max(tuning.bands_fetched) as i64;
-    let written = |loops: &[Loop]| as_written(loops, &segment, &between, tuning.direct_source as u64);
-    let in_blocks = (suits && !between.is_empty() && read < fetched).then(|| written(loops));
-    let in_blocks = in_blocks.filter(|schedule| is_run(loops, &schedule.blocks));
+    let source = tuning.direct_source as u64;
+    let blocks = |loops: &[Loop], segment: &Segment| {
+        let between = runs_between(loops, segment, tuning.direct_segment as i64);
+        let blocks = (suits && !between.is_empty() && read < fetched)
+            .then(|| as_written(loops, segment, &between, source));
+        blocks.filter(|schedule| is_run(loops, &schedule.blocks))
+    };
+    let in_blocks = blocks(loops, &segment);
     let in_bands = in_blocks.is_some();
-    let in_order = in_blocks.filter(|_| read < tuning.blocks_fetched as i64);
+    let in_order = if read < tuning.blocks_fetched as i64 {
+        // Of several short rows of the destination it is a run only where all rows that lie between each other in the source are in it.
+        in_blocks.or_else(|| {
+            let row = gathers.then(|| row(loops, block_bytes, tuning.direct_segment as i64))?;
+            blocks(loops, &row?)
+        })
+    } else {
+        None
+    };
     let mut schedule = if let Some(schedule) = in_order {
         Schedule { in_order: true, ..schedule }
     } else if gathers && tuning.gathered_pair == 0 {
-        written(loops)
+        as_written(loops, &segment, &between, source)
     } else {
         let pair = if gathers { tuning.gathered_pair as i64 } else { pair };
         let line = split(loops, block_bytes, pair, tuning.direct_apart as i64);
@@ -79,6 +90,7 @@ pub(super) fn schedule(loops: &mut Vec<Loop>, conversion: Conversion<'_>) -> Sch
         // One stream is fetched far ahead, several a little, unless they are so short that the next ones can be fetched.
         let next = next_rows(loops, &schedule.within, line);
         let next = next.filter(|next| next.abs() <= tuning.rows_fetched as i64);
+        let next = next.map(|next| times_as_far(next, tuning.fetched));
         let prefetch_distance = match (loops.len(), between.is_empty()) {
             (1, _) => tuning.fetched as i64,
             (_, true) => next.unwrap_or(tuning.direct_fetched as i64),
@@ -91,6 +103,20 @@ pub(super) fn schedule(loops: &mut Vec<Loop>, conversion: Conversion<'_>) -> Sch
     schedule.cols = Some(count - 1);
     schedule.rows = count.checked_sub(2).map(|i| schedule.within[i]).filter(|&i| stays_in_unit(&loops[i]));
     schedule
+}
+
+/// The loops between whose runs of the source those of a segment lie. What lies `most` bytes apart or further is a run of its own.
+fn runs_between(loops: &[Loop], segment: &Segment, most: i64) -> Vec<usize> {
+    let mut between = between(loops, segment.first, |l| if stays_in_unit(l) { l.step[1].abs() } else { 0 });
+    between.retain(|&i| loops[i].step[1].abs() < most);
+    between
+}
+
+/// The segment of a row of the destination, if it has four lines or more: of the loops whose runs do not lie between those of others.
+fn row(loops: &[Loop], block_bytes: i64, most: i64) -> Option<Segment> {
+    let widest = |i: usize| loops[i + 1..].iter().map(|l| l.step[1].abs()).max().unwrap_or(0);
+    let is_of_row = |i: usize| stays_in_unit(&loops[i]) && loops[i].step[1].abs() >= widest(i);
+    Some(Segment::chain(loops, block_bytes, most, is_of_row)).filter(|row| row.bytes >= 4 * LINE as i64)
 }
 
 /// Lines whose runs come from all over the block (rows of faces): the destination's order, and the next block fetched

@@ -187,10 +187,24 @@ mod tests {
             plan.nests[0].schedule.prefetch_distance
         };
         // Lines are made of eight rows together, and with COMMON's numbers of four.
-        assert_eq!([256, 4096].map(|cols| distance(cols, &builtin::ZEN4)), [8 * 512, 8 * 8192]);
-        assert_eq!([256, 4096].map(|cols| distance(cols, &builtin::COMMON)), [4 * 512, 256]);
+        assert_eq!([1024, 4096].map(|cols| distance(cols, &builtin::ZEN4)), [8 * 2048, 8 * 8192]);
+        assert_eq!([1024, 4096].map(|cols| distance(cols, &builtin::COMMON)), [2 * 4 * 2048, 256]);
+        // Of still shorter ones as many as are 16 KiB.
+        assert_eq!(distance(256, &builtin::ZEN4), 4 * 8 * 512);
         // These do not stay in L2 until they are read.
         assert_eq!(distance(32768, &builtin::ZEN4), 2048);
+    }
+
+    #[test]
+    fn rows_of_tiles_are_read_whole_however_short_they_are() {
+        let scheduled = |cols: u64| {
+            let (rows, tiles) = (format!("memref<64x{cols}xbf16>"), "ttnn(dtype=bfloat16, layout=TILE)");
+            let plan = plan_with(&[64, cols], DType::Bf16, tiles, &rows, Store::Streamed, &builtin::ZEN4);
+            let schedule = &plan.nests[0].schedule;
+            (schedule.in_order, schedule.blocks.iter().product::<u64>())
+        };
+        // 128 KiB of wide ones, and of narrow ones a row of tiles, not some rows of elements, which are parts of lines there.
+        assert_eq!([4096, 1024, 192].map(scheduled), [(true, 64 << 10), (true, 32 << 10), (true, 32 * 192)]);
     }
 
     #[test]
@@ -365,7 +379,7 @@ mod tests {
         assert_eq!((&*panels.order, panels.tiles), (&[1, 0, 2][..], Some(2)));
         assert_eq!(panels.prefetch_distance, 2 * 8192);
         let rows = schedule("memref<4096x4096xf32>");
-        assert_eq!((&*rows.order, rows.prefetch_distance), (&[0, 1][..], 0));
+        assert_eq!((&*rows.order, rows.prefetch_distance), (&[0, 1][..], 3 * 128));
     }
 
     #[test]

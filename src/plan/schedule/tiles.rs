@@ -2,10 +2,11 @@
 
 use kernels::TileShape;
 
-use super::blocks::{by_source_of, longer_row};
+use super::blocks::{by_source_of, longer_row, times_as_far};
 use crate::layout::axis::Addr;
 use crate::plan::conversion::{Conversion, Op};
 use crate::plan::ir::{Gather, InPlace, LINE, Loop, Schedule};
+use crate::tuning::Tuning;
 
 /// The least bytes of the destination that a block of small tiles has as one run: two lines.
 const RUN: u64 = 2 * LINE as u64;
@@ -128,28 +129,27 @@ fn in_rows(
         schedule.tiles = Some(row);
         schedule.blocks[row] = loops[row].n;
     }
-    // Of longer rows the tiles of the call itself are fetched ahead.
-    if short && row.is_some_and(|row| loops[row].n <= tuning.tiles_fetched as u64) {
-        schedule.prefetch_distance = distance_to_later_rows(&schedule, loops, reads, tuning.fetched as i64);
+    if let (Some(_), Some(row)) = (in_place, row) {
+        schedule.prefetch_distance = distance_to_later_tiles(&schedule.order, loops, row, reads, tuning);
     }
     schedule
 }
 
-/// How far the tiles that a later call packs lie in the source, where those of a call are a run of it: about as far as `fetched`
-/// bytes; 0 where they are none.
-fn distance_to_later_rows(
-    schedule: &Schedule,
+/// How far the tiles lie that are fetched while those of `row` are packed: the next row of tiles where rows are so short that much of that
+/// would not be fetched otherwise, or some tiles further on.
+fn distance_to_later_tiles(
+    order: &[usize],
     loops: &[Loop],
+    row: usize,
     reads: impl Fn(usize) -> Addr,
-    fetched: i64,
+    tuning: &Tuning,
 ) -> i64 {
-    let (Some(tile), Some(row)) = (schedule.in_place, schedule.tiles) else { return 0 };
-    let bytes = (tile.rows as i64).saturating_mul(tile.src_row as i64);
-    let is_run = tile.src_row as i64 == reads(row)[1].saturating_mul(loops[row].n as i64);
-    let next = schedule.order.iter().rev().find(|&&i| i != row && loops[i].n > 1).map(|&i| reads(i));
+    let next = order.iter().rev().find(|&&i| i != row && loops[i].n > 1).map(|&i| reads(i));
     match next {
-        Some([0, step, 0]) if is_run && bytes > 0 => step.saturating_mul((fetched / bytes).max(1)),
-        _ => 0,
+        Some([0, step, 0]) if step != 0 && step.unsigned_abs() <= tuning.rows_fetched as u64 => {
+            times_as_far(step, tuning.fetched)
+        }
+        _ => reads(row)[1].saturating_mul(tuning.tiles_fetched as i64),
     }
 }
 
