@@ -214,12 +214,14 @@ fn questions() -> Vec<Question> {
     let lines = [(64, 64), (128, 64), (256, 64), (512, 64), (1024, 64), (512, 4), (1024, 8)];
     let pair = |&(bytes, runs): &(usize, usize)| vec![("direct_pair", 0, bytes), ("direct_runs", 0, runs)];
     all.push(question("lines of tiles", copied(), lines.iter().map(pair).collect()));
-    all.push(question("lines that lie near", copied(), one("direct_apart", &[0, 4096])));
+    all.push(question("lines that lie near", copied(), one("direct_apart", &[0, 4096, 16 << 10])));
     all.push(question("lines of rows", copied(), one("gathered_pair", &[0, 64, 128, 256])));
     let untiled = vec![case(DType::Bf16, bf16_tiles, bf16), case(DType::F32, f32_tiles, f32_)];
     all.push(question("fetching blocks for rows", untiled, one("blocks_fetched", &[0, 64, 256])));
     all.push(question("fetching for rows", copied(), one("gathered_fetched", &[0, 2048, 4096])));
     all.push(question("fetching for tiles", copied(), one("direct_fetched", &[0, 128, 256, 1024, 2048])));
+    let next_rows = one("rows_fetched", &[0, 16 << 10, 256 << 10]);
+    all.push(question("fetching the next rows for tiles", copied(), next_rows));
     all.push(question("the cache that copies fetch to", copied(), one("direct_cache", &[1, 2])));
     all.push(question("fetching for runs", copied(), one("runs_fetched", &[0, 2, 4, 8])));
     let packed = || vec![case(DType::F32, f32_, bfp8_tiles), case(DType::Bf16, bf16, bfp8_tiles)];

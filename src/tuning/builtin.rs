@@ -97,11 +97,12 @@ pub const ZEN4: Tuning = Tuning {
     blocks_fetched: 64,
     // Without it unstickifying has four to eight tenths of the speed on two threads.
     bands_fetched: 256,
-    // With COMMON's numbers for this and the next three tilize f32 has five sixths of the speed.
-    direct_pair: 512,
+    // With COMMON's numbers for this and the next three tilize f32 has five sixths of the speed. With 512 sticks of rows of 16 KiB have nine tenths.
+    direct_pair: 1024,
     // With 4 tilize bf16 has seven eighths of the speed, with 16 eight tenths.
     direct_runs: 8,
-    direct_apart: 4096,
+    // With 4096 sticks of rows of 8 KiB have seven tenths of the speed, with 32768 tiles of f32 have eight.
+    direct_apart: 16 << 10,
     // With 0 tiles on a mesh are a tenth faster, and plain sticks have nine tenths of the speed.
     direct_fetched: 2048,
     // With COMMON's, tilizing bf16 has eight tenths of the speed where rows have 4096 elements, nine where they have 16384.
