@@ -190,7 +190,7 @@ impl<'a, 'd> Task<'a, 'd> {
         let (plan, is_as_written) = (self.plan, self.is_as_written(nest, view));
         let tuning = &plan.tuning;
         let (most, fetched) = match plan.op {
-            _ if self.out.addr().is_multiple_of(LINE) => (tuning.between_run, tuning.runs_fetched),
+            _ if !self.is_between_lines(nest) => (tuning.between_run, tuning.runs_fetched),
             Op::Copy(_) => (tuning.between_copied, tuning.between_fetched),
             _ => (tuning.between_run, tuning.between_fetched),
         };
@@ -298,14 +298,24 @@ impl<'a, 'd> Task<'a, 'd> {
         let Schedule { assembled, within, .. } = &nest.schedule;
         let rows = nest.leaf == Leaf::Element && matches!(self.plan.op, Op::Copy(_) | Op::Convert(..));
         let at_once = self.plan.streams && rows && self.plan.src.codec.is_none() && !assembled;
-        let between_lines = || !self.out.addr().is_multiple_of(LINE);
         let has_no_runs = || {
             nest.loops.first().is_some_and(|l| {
                 let run = view.n[0].saturating_mul(l.step[1].unsigned_abs());
                 view.n[0] < l.n && l.step[0] == 0 && (1..self.plan.tuning.segment as u64).contains(&run)
             })
         };
-        at_once && !within.is_sorted() && (between_lines() || has_no_runs())
+        at_once && !within.is_sorted() && (self.is_between_lines(nest) || has_no_runs())
+    }
+
+    /// Whether runs of the destination begin between two lines: the first one, or others behind it.
+    fn is_between_lines(&self, nest: &ScheduledNest) -> bool {
+        let mut run = self.plan.dst.block_bytes as i64;
+        let begins_anywhere = |l: &Loop| {
+            let follows = l.step[4] == run;
+            run = if follows { run.saturating_mul(l.n as i64) } else { run };
+            !follows && l.step[3] == 0 && l.step[4] % LINE as i64 != 0
+        };
+        !self.out.addr().is_multiple_of(LINE) || nest.loops.iter().rev().any(begins_anywhere)
     }
 }
 

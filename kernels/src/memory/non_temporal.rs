@@ -193,31 +193,6 @@ impl Output<'_> {
         }
     }
 
-    /// [`Output::put`] of one of several runs that lie apart, as rows of a tile do: none of the next ones goes on where it ends. Parts of
-    /// lines are stored by ordinary stores then. With non-temporal ones, which fill no line, Emerald Rapids unpacks bfp8 to f32 at 0.7 GB/s
-    /// 16 bytes behind a boundary, and at 4.7 to 6.4 so.
-    ///
-    /// # Panics
-    /// As [`Output::put`].
-    #[inline(always)]
-    pub(crate) fn put_apart(&mut self, run: &[MaybeUninit<u8>], at: usize) {
-        if let Some(stores) = self.stores {
-            let to = &mut self.bytes[at..][..run.len()];
-            let aligned = to.as_ptr().addr() | to.len();
-            if aligned.is_multiple_of(CACHE_LINE) {
-                stores.copy_lines(run, to);
-            } else {
-                let before = (to.as_ptr().addr().wrapping_neg() % CACHE_LINE).min(run.len());
-                let (first, rest) = run.split_at(before);
-                let (to_first, to_rest) = to.split_at_mut(before);
-                to_first.copy_from_slice(first);
-                let lines = rest.len() / CACHE_LINE * CACHE_LINE;
-                stores.copy_lines(&rest[..lines], &mut to_rest[..lines]);
-                to_rest[lines..].copy_from_slice(&rest[lines..]);
-            }
-        }
-    }
-
     /// [`Output::put`] of a run that begins or ends between two lines: its last part of a line waits for the next run, and
     /// is stored by itself only if that is elsewhere.
     #[inline(never)]
