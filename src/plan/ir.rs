@@ -177,6 +177,16 @@ impl Schedule {
     }
 }
 
+/// Whether runs of the destination, of elements of so many bytes, begin anywhere in a line behind one that begins with it.
+pub(crate) fn begin_anywhere(loops: &[Loop], block_bytes: usize) -> bool {
+    let mut run = block_bytes as i64;
+    loops.iter().rev().any(|l| {
+        let follows = l.step[4] == run;
+        run = if follows { run.saturating_mul(l.n as i64) } else { run };
+        !follows && l.step[3] == 0 && l.step[4] % LINE as i64 != 0
+    })
+}
+
 /// The one kernel call that does all of a plan, of those that need no more.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WholeCall {

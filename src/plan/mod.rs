@@ -99,6 +99,9 @@ impl Plan {
             || streams_from(tuning.transposed_from) && schedule::transposes(&lowered, conversion)
             || streams_from(tuning.direct_from) && schedule::goes_directly(&lowered, conversion)
             || streams_from(tuning.scattered_from) && schedule::scatters(&lowered, conversion);
+        // What would leave parts of lines is faster stored as it is made, where nobody asks for other stores.
+        let streams =
+            streams && (options.store == Store::Streamed || !schedule::leaves_parts(&lowered, conversion));
         let conversion = Conversion { streams, ..conversion };
         let scheduled = schedule::schedule(lowered, conversion);
         let nests = verify::verify(scheduled, conversion, src, dst)?;

@@ -8,7 +8,9 @@ use super::clip::{Chunk, View, advance, clip, linear, place};
 use super::compact::Compact;
 use super::elements::{Calls, Scratch, blocks_fetched};
 use super::share::{Band, Dealt, Places};
-use crate::plan::ir::{Gather, LINE, Leaf, Loop, MAX_LOOPS, Schedule, ScheduledNest, WholeCall};
+use crate::plan::ir::{
+    Gather, LINE, Leaf, Loop, MAX_LOOPS, Schedule, ScheduledNest, WholeCall, begin_anywhere,
+};
 use crate::plan::{Op, OutOfRange, Plan};
 
 /// Loops of everyday nests. What is kept for each loop has so many places where they suffice: to clear [`MAX_LOOPS`] of each
@@ -309,13 +311,7 @@ impl<'a, 'd> Task<'a, 'd> {
 
     /// Whether runs of the destination begin between two lines: the first one, or others behind it.
     fn is_between_lines(&self, nest: &ScheduledNest) -> bool {
-        let mut run = self.plan.dst.block_bytes as i64;
-        let begins_anywhere = |l: &Loop| {
-            let follows = l.step[4] == run;
-            run = if follows { run.saturating_mul(l.n as i64) } else { run };
-            !follows && l.step[3] == 0 && l.step[4] % LINE as i64 != 0
-        };
-        !self.out.addr().is_multiple_of(LINE) || nest.loops.iter().rev().any(begins_anywhere)
+        !self.out.addr().is_multiple_of(LINE) || begin_anywhere(&nest.loops, self.plan.dst.block_bytes)
     }
 }
 

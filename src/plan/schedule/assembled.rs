@@ -2,7 +2,7 @@
 
 use super::blocks::{Segment, between, by_source, longer_row, stays_in_unit};
 use crate::plan::conversion::{Conversion, Op};
-use crate::plan::ir::{LINE, Loop, MAX_SEGMENTS, Schedule};
+use crate::plan::ir::{LINE, Loop, MAX_SEGMENTS, Schedule, begin_anywhere};
 use crate::tuning::Tuning;
 
 /// Where nothing is assembled, blocks of fewer bytes go unit by unit, so that each has all loops inside of its unit: a call costs as
@@ -165,6 +165,18 @@ impl Nest<'_> {
 pub(super) fn transposes(loops: &[Loop], conversion: Conversion<'_>) -> bool {
     let across = Nest::new(loops, conversion).across.map(|i| loops[i]);
     across.is_some_and(|l| l.step[3] != 0 || l.step[4] >= conversion.tuning.transposed_apart as i64)
+}
+
+/// Whether runs no longer than a line, or tiles that are unpacked, are brought together to rows that begin anywhere in a line.
+pub(super) fn leaves_parts(loops: &[Loop], conversion: Conversion<'_>) -> bool {
+    let Conversion { src, dst, op, .. } = conversion;
+    let nest = Nest::new(loops, conversion);
+    let run = loops.last().map_or(0, |l| (l.n as i64).saturating_mul(nest.block_bytes));
+    let brings = src.codec.is_some() || matches!(op, Op::Copy(_)) && run <= LINE as i64 && loops.len() > 2;
+    brings
+        && nest.across.is_none()
+        && !(nest.compacted || nest.scattered)
+        && begin_anywhere(loops, dst.block_bytes)
 }
 
 /// Whether the source, read as it lies, is written far apart: after less than a segment it steps far in the destination, and

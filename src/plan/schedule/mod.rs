@@ -51,6 +51,17 @@ pub(super) fn scatters(nests: &[Nest], conversion: Conversion<'_>) -> bool {
     nests.iter().any(|nest| nest.leaf == Leaf::Element && assembled::scatters(&nest.loops, conversion))
 }
 
+/// Whether a plan brings runs together that are no longer than a line, or unpacks tiles, and leaves parts of lines of the destination.
+pub(super) fn leaves_parts(nests: &[Nest], conversion: Conversion<'_>) -> bool {
+    let Conversion { src, op, .. } = conversion;
+    let leaves = |loops: &[Loop]| {
+        !direct::applies(loops, src, op)
+            && !lines::applies(loops, conversion)
+            && assembled::leaves_parts(loops, conversion)
+    };
+    nests.iter().any(|nest| nest.leaf == Leaf::Element && leaves(&nest.loops))
+}
+
 /// Chooses how each nest runs.
 pub(super) fn schedule(nests: Vec<Nest>, conversion: Conversion<'_>) -> Vec<ScheduledNest> {
     let Conversion { src, dst, op, streams, .. } = conversion;
@@ -483,6 +494,26 @@ mod tests {
         assert!(!streams(sticks, rows, &sooner).0);
         assert!(!streams("memref<64x128xf32>", "ttnn(dtype=bfloat16, layout=TILE)", &sooner).0);
         assert!(!streams(PAGES, sticks, &sooner).0);
+    }
+
+    #[test]
+    fn what_leaves_parts_of_lines_is_not_streamed() {
+        let streams = |from: &str, dtype: DType, cols: u64, store| {
+            let rows = format!("memref<64x{cols}x{}>", dtype.mlir_name());
+            let tuning = Tuning { stream_from: 0, ..builtin::ZEN4 };
+            plan_with(&[64, cols], dtype, from, &rows, store, &tuning).streams
+        };
+        let (tiles, packed) = ("ttnn(dtype=bfloat16, layout=TILE)", "ttnn(dtype=bfloat8_b, layout=TILE)");
+        for from in [tiles, packed] {
+            assert!(!streams(from, DType::Bf16, 99, Store::Auto), "{from}");
+            assert!(streams(from, DType::Bf16, 99, Store::Streamed), "{from}");
+        }
+        let can = plan(&[1], DType::U8, "memref<1xui8>", "memref<1xui8>", Store::Auto)
+            .kernels
+            .has_non_temporal_stores();
+        // Rows that begin with lines, and long runs.
+        assert_eq!(streams(tiles, DType::Bf16, 96, Store::Auto), can);
+        assert_eq!(streams("memref<64x99xbf16, strided<[128, 1]>>", DType::Bf16, 99, Store::Auto), can);
     }
 
     #[test]
