@@ -94,10 +94,11 @@ impl<'d> Destination<'d> {
         self.bytes.is_empty()
     }
 
-    /// The address of its first byte: what alignment to cache lines is counted from.
+    /// The address of its first byte, or that of the range that is in use, or will be first: what alignment to cache lines is counted from.
     #[inline]
     pub fn addr(&self) -> usize {
-        self.bytes.as_ptr().addr()
+        let first = self.ranges.first().filter(|_| self.range == self.ranges.len());
+        first.map_or(self.bytes.as_ptr(), |first| first.as_ptr()).addr()
     }
 
     /// The bytes, for ordinary stores. Fences first if there were non-temporal ones since the last fence.
@@ -760,7 +761,7 @@ mod tests {
         let addresses = [&*first, second, third].map(|range| (range.as_ptr().addr(), range.len()));
         let mut ranges = [first, second, third];
         let mut destination = Destination::cached_ranges(&mut ranges);
-        assert!(destination.is_empty());
+        assert_eq!((destination.addr(), destination.len()), (addresses[0].0, 0));
         for range in [1, 0, 0, 2, 1, 2] {
             destination.turn_to(range);
             assert_eq!((destination.addr(), destination.len()), addresses[range]);
