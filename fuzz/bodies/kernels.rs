@@ -100,7 +100,7 @@ fn pack(c: &mut Choices, data: &[u8]) -> Option<()> {
         cols,
         pad,
         dst_tile,
-        prefetch_distance: 3 * (len as isize).wrapping_sub(c.below(9) as isize * len as isize),
+        prefetch_distance: (c.below(9) as isize - 4) * len as isize,
     };
     let src = cycled(data, len * tiles);
     compare(tiles * dst_tile + 5, &|kernels, dst| {

@@ -147,7 +147,7 @@ pub(crate) struct Schedule {
     /// How many iterations of the segment's loop a block has beyond its own, so that a segment can end where a line of
     /// the destination does; part of the source is then read twice, but no line written twice. A line's worth, or 0.
     pub(crate) overlap: u64,
-    /// Bytes from what is read to what is fetched meanwhile; 0 for nothing, or for [`crate::run`] to say where elements
+    /// Bytes from what is read, or a tile that is packed where it lies, to what is fetched meanwhile; 0 for nothing, or for [`crate::run`] to say where elements
     /// go at once, or are compacted and not assembled. No byte depends on it: the kernels fetch only what lies inside of the source.
     pub(crate) prefetch_distance: i64,
     /// Whether that is the next block, which is fetched in the order in which it lies.
@@ -178,7 +178,7 @@ impl Schedule {
 }
 
 /// Whether runs of the destination, of elements of so many bytes, begin anywhere in a line behind one that begins with it.
-pub(crate) fn begin_anywhere(loops: &[Loop], block_bytes: usize) -> bool {
+pub(crate) fn runs_begin_anywhere(loops: &[Loop], block_bytes: usize) -> bool {
     let mut run = block_bytes as i64;
     loops.iter().rev().any(|l| {
         let follows = l.step[4] == run;

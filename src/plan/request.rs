@@ -78,7 +78,8 @@ impl Options {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Store {
-    /// Non-temporal where the destination is too large to stay in the caches and the processor has such stores.
+    /// Non-temporal where the destination is too large to stay in the caches, the processor has such stores, and few lines would be
+    /// written in parts.
     #[default]
     Auto,
     /// Through the caches: the destination is read again soon.

@@ -9,7 +9,7 @@ use super::compact::Compact;
 use super::elements::{Calls, Scratch, blocks_fetched};
 use super::share::{Band, Dealt, Places};
 use crate::plan::ir::{
-    Gather, LINE, Leaf, Loop, MAX_LOOPS, Schedule, ScheduledNest, WholeCall, begin_anywhere,
+    Gather, LINE, Leaf, Loop, MAX_LOOPS, Schedule, ScheduledNest, WholeCall, runs_begin_anywhere,
 };
 use crate::plan::{Op, OutOfRange, Plan};
 
@@ -189,16 +189,15 @@ impl<'a, 'd> Task<'a, 'd> {
 
     #[inline(never)]
     fn elements<const N: usize>(&mut self, nest: &ScheduledNest, view: &View<N>) {
-        let (plan, is_as_written) = (self.plan, self.is_as_written(nest, view));
+        let plan = self.plan;
         let tuning = &plan.tuning;
-        let (most, fetched) = match plan.op {
+        let as_written = self.is_as_written(nest, view).then(|| match plan.op {
             _ if !self.is_between_lines(nest) => (tuning.between_run, tuning.runs_fetched),
             Op::Copy(_) => (tuning.between_copied, tuning.between_fetched),
             _ => (tuning.between_run, tuning.between_fetched),
-        };
-        let as_written = is_as_written.then_some(fetched);
+        });
         let mut blocks = Blocks::new(nest, view, self.source_begin);
-        if is_as_written {
+        if let Some((most, _)) = as_written {
             let most = most as u64;
             let run = |step: i64| (most / step.unsigned_abs().max(1)).max(1);
             blocks.shorten(|l| run(l.step[1]).max(run(l.step[4])));
@@ -210,7 +209,7 @@ impl<'a, 'd> Task<'a, 'd> {
         let mut later = Later::new(blocks_fetched(plan, nest), nest, view, self.source_begin);
         loop {
             if !blocks.is_alike {
-                calls.prepare(&blocks.size, as_written);
+                calls.prepare(&blocks.size, as_written.map(|(_, fetched)| fetched));
             }
             if let Some(later) = &mut later {
                 calls.fetch(&blocks.at, later.at());
@@ -311,7 +310,7 @@ impl<'a, 'd> Task<'a, 'd> {
 
     /// Whether runs of the destination begin between two lines: the first one, or others behind it.
     fn is_between_lines(&self, nest: &ScheduledNest) -> bool {
-        !self.out.addr().is_multiple_of(LINE) || begin_anywhere(&nest.loops, self.plan.dst.block_bytes)
+        !self.out.addr().is_multiple_of(LINE) || runs_begin_anywhere(&nest.loops, self.plan.dst.block_bytes)
     }
 }
 

@@ -75,7 +75,7 @@ pub(crate) const COMMON: Tuning = Tuning {
 /// AMD's Zen 4: 32 KiB of L1 and 1 MiB of L2 for each core, 32 MiB of L3. One core reads 29 GB/s there where lines are asked of L2
 /// some 8 KiB ahead, and 6 to 12 where they lie apart and are not; it writes 25, lines of their own too.
 pub const ZEN4: Tuning = Tuning {
-    // Of 8 and 16 MiB of bf16 tiles that f32 becomes, COMMON's makes four to six tenths of the speed; of 4 MiB 1.1 times.
+    // Of 8 and 16 MiB of bf16 tiles that f32 becomes, COMMON's makes half of the speed; of 4 MiB it would be 1.1 times.
     stream_from: 8 << 20,
     // By way of panels transposes of 2 bytes have 1.6 times the speed of blocks, of 4 and 8 bytes 1.3 times that of strips. With panels of
     // 12 to 64 KiB and other strips they have eight tenths of that or more.
@@ -83,7 +83,7 @@ pub const ZEN4: Tuning = Tuning {
     transposed_panel: [16 << 10, 32 << 10, 16 << 10, 16 << 10],
     // Without it they have less than half of the speed; one or four panels ahead are as good.
     panels_fetched: 2,
-    // With 0 sticks are restickified at seven tenths of the speed.
+    // With 0 sticks are restickified at eight tenths of the speed.
     near_panel: 8 << 10,
     // By way of panels of 2 and 4 bytes they have 0.8 to 0.95 of the speed, of rows of 11008 and 16387 elements 1.03 to 1.2; of 4 and 8 bytes
     // by strips six to eight tenths.
@@ -105,7 +105,7 @@ pub const ZEN4: Tuning = Tuning {
     direct_apart: 16 << 10,
     // With 0 tiles on a mesh are a tenth faster, and plain sticks have nine tenths of the speed.
     direct_fetched: 2048,
-    // With COMMON's, tilizing bf16 has eight tenths of the speed where rows have 4096 elements, nine where they have 16384.
+    // With COMMON's, tilizing bf16 has eight tenths of the speed where rows have 4096 elements, nineteen twentieths where they have 16384.
     rows_fetched: 256 << 10,
     // L1 does not keep lines of rows a power of two apart: with 1 tilizing bf16 has eight tenths of the speed, onto a mesh seven.
     direct_cache: 2,

@@ -208,8 +208,8 @@ constants! {
     direct_apart: usize, 0, 1 << 30;
     /// How far ahead the source is fetched where many rows of it are read by turns; 0 fetches nothing.
     direct_fetched: usize, 0, 1 << 20;
-    /// Where such rows, as many as lines are made of together or as tiles have, have up to so many bytes in all, next ones are fetched
-    /// instead, at least `fetched` bytes ahead.
+    /// Where such rows, as many as lines are made of together or as tiles have, have up to so many bytes in all, later ones are fetched
+    /// instead: the next ones, or those about `fetched` bytes ahead where that is further.
     rows_fetched: usize, 0, 1 << 30;
     /// The cache that copies of short runs fetch it to, 1 or 2; a number.
     direct_cache: usize, 1, 2;
@@ -239,6 +239,8 @@ pub(crate) struct Strip {
     pub(crate) bytes: usize,
     /// How much of the source is brought together first; 0 for none of it.
     pub(crate) panel: usize,
+    /// Whether rows begin anywhere in a line.
+    pub(crate) ragged: bool,
 }
 
 impl Tuning {
@@ -252,7 +254,7 @@ impl Tuning {
             (self.transposed_strip[i], self.transposed_panel[i])
         };
         let most = if panel > 0 { usize::MAX } else { TWO_LINES };
-        Some(Strip { bytes: bytes.min(most), panel })
+        Some(Strip { bytes: bytes.min(most), panel, ragged })
     }
 
     /// Whether every number is inside of its limits.

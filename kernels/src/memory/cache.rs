@@ -3,9 +3,8 @@
 /// Bytes of a cache line.
 pub(crate) const CACHE_LINE: usize = 64;
 
-/// What begins with a cache line, as scratch of vectors should: one that lies in two lines takes twice as long to store, and one that lies
-/// in two pages so long that f32 became tiles of bfloat16 at a sixth of the speed on Zen 4, in one process of sixteen, as its stack happened
-/// to lie.
+/// What begins with a cache line, as scratch of vectors should. A vector that lies in two pages takes so long to store that f32 became tiles of
+/// bfloat16 at a sixth of the speed on Zen 4, in one process of sixteen, as its stack happened to lie.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 pub(crate) struct LineAligned<T>(pub(crate) T);

@@ -174,10 +174,10 @@ impl Division {
             let Some(panel) = self.panel(number / parts, number % parts) else { return };
             let together = source.together(panel.rows.clone(), panel.cols.clone());
             let near = together.is_some_and(|(bytes, _)| bytes.len() <= self.near);
-            let (windows, later) = self.later(number, near).unwrap_or_default();
-            let later = self.panel(later / parts, later % parts).filter(|_| self.fetched > 0);
-            let times = times(panel.rows.len());
-            let mut fetch = Fetch::new(source, (windows, later), near, times);
+            let later = self.later(number, near);
+            let later = later
+                .map_or((0, None), |(windows, later)| (windows, self.panel(later / parts, later % parts)));
+            let mut fetch = Fetch::new(source, later, near, times(panel.rows.len()));
             let columns = together.unwrap_or_else(
                 #[inline(always)]
                 || {

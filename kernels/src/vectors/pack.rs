@@ -45,7 +45,8 @@ pub struct PackArgs {
     /// Bytes from a packed tile to the next, at least those of a tile.
     pub dst_tile: usize,
     /// Bytes from a tile that is being packed to one that is fetched into L2 meanwhile, where tiles are read as they lie and that one lies in
-    /// the source too; 0 for none. No byte depends on it.
+    /// the source too; 0 for none. Of blocks of an MX format it is only asked whether it is 0: what is packed next but one is fetched. No
+    /// byte depends on it.
     pub prefetch_distance: isize,
 }
 

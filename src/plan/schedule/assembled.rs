@@ -2,7 +2,7 @@
 
 use super::blocks::{Segment, between, by_source, longer_row, stays_in_unit};
 use crate::plan::conversion::{Conversion, Op};
-use crate::plan::ir::{LINE, Loop, MAX_SEGMENTS, Schedule, begin_anywhere};
+use crate::plan::ir::{LINE, Loop, MAX_SEGMENTS, Schedule, runs_begin_anywhere};
 use crate::tuning::Tuning;
 
 /// Where nothing is assembled, blocks of fewer bytes go unit by unit, so that each has all loops inside of its unit: a call costs as
@@ -176,7 +176,7 @@ pub(super) fn leaves_parts(loops: &[Loop], conversion: Conversion<'_>) -> bool {
     brings
         && nest.across.is_none()
         && !(nest.compacted || nest.scattered)
-        && begin_anywhere(loops, dst.block_bytes)
+        && runs_begin_anywhere(loops, dst.block_bytes)
 }
 
 /// Whether the source, read as it lies, is written far apart: after less than a segment it steps far in the destination, and

@@ -22,8 +22,8 @@ pub(super) fn by_source_of(count: usize, step: impl Fn(usize) -> (Addr, i64)) ->
     order
 }
 
-/// As many steps as there are in so many bytes, one at least.
-pub(crate) fn times_as_far(step: i64, bytes: usize) -> i64 {
+/// How far as many steps go as there are in so many bytes, one at least.
+pub(super) fn steps_within(step: i64, bytes: usize) -> i64 {
     let steps = (bytes as u64).checked_div(step.unsigned_abs()).unwrap_or(0);
     step.saturating_mul((steps as i64).max(1))
 }

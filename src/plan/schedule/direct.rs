@@ -1,6 +1,6 @@
 //! Elements that go from source to destination at once, by non-temporal stores.
 
-use super::blocks::{Segment, between, by_source, stays_in_unit, times_as_far};
+use super::blocks::{Segment, between, by_source, stays_in_unit, steps_within};
 use crate::plan::conversion::{Conversion, Endpoint, Op};
 use crate::plan::ir::{LINE, Loop, Schedule};
 
@@ -61,23 +61,19 @@ pub(super) fn schedule(loops: &mut Vec<Loop>, conversion: Conversion<'_>) -> Sch
     let read = loops.last().map_or(0, |run| run.n as i64 * run.step[1]);
     let fetched = tuning.blocks_fetched.max(tuning.bands_fetched) as i64;
     let source = tuning.direct_source as u64;
-    let blocks = |loops: &[Loop], segment: &Segment| {
-        let between = runs_between(loops, segment, tuning.direct_segment as i64);
-        let blocks = (suits && !between.is_empty() && read < fetched)
-            .then(|| as_written(loops, segment, &between, source));
-        blocks.filter(|schedule| is_run(loops, &schedule.blocks))
+    let in_blocks = |segment: &Segment, between: &[usize]| {
+        let suits = suits && !between.is_empty() && read < fetched;
+        let schedule = suits.then(|| as_written(loops, segment, between, source));
+        schedule.filter(|schedule| is_run(loops, &schedule.blocks))
     };
-    let in_blocks = blocks(loops, &segment);
-    let in_bands = in_blocks.is_some();
-    let in_order = if read < tuning.blocks_fetched as i64 {
-        // Of several short rows of the destination it is a run only where all rows that lie between each other in the source are in it.
-        in_blocks.or_else(|| {
-            let row = gathers.then(|| row(loops, block_bytes, tuning.direct_segment as i64))?;
-            blocks(loops, &row?)
-        })
-    } else {
-        None
+    let as_segments = in_blocks(&segment, &between);
+    let in_bands = as_segments.is_some();
+    // A segment of several short rows has some of the rows whose runs lie between each other in the source, and so reads parts of lines.
+    let as_rows = || {
+        let row = row_segment(loops, block_bytes, tuning.direct_segment as i64).filter(|_| gathers)?;
+        in_blocks(&row, &runs_between(loops, &row, tuning.direct_segment as i64))
     };
+    let in_order = as_segments.or_else(as_rows).filter(|_| read < tuning.blocks_fetched as i64);
     let mut schedule = if let Some(schedule) = in_order {
         Schedule { in_order: true, ..schedule }
     } else if gathers && tuning.gathered_pair == 0 {
@@ -90,7 +86,7 @@ pub(super) fn schedule(loops: &mut Vec<Loop>, conversion: Conversion<'_>) -> Sch
         // One stream is fetched far ahead, several a little, unless they are so short that the next ones can be fetched.
         let next = next_rows(loops, &schedule.within, line);
         let next = next.filter(|next| next.abs() <= tuning.rows_fetched as i64);
-        let next = next.map(|next| times_as_far(next, tuning.fetched));
+        let next = next.map(|next| steps_within(next, tuning.fetched));
         let prefetch_distance = match (loops.len(), between.is_empty()) {
             (1, _) => tuning.fetched as i64,
             (_, true) => next.unwrap_or(tuning.direct_fetched as i64),
@@ -113,7 +109,7 @@ fn runs_between(loops: &[Loop], segment: &Segment, most: i64) -> Vec<usize> {
 }
 
 /// The segment of a row of the destination, if it has four lines or more: of the loops whose runs do not lie between those of others.
-fn row(loops: &[Loop], block_bytes: i64, most: i64) -> Option<Segment> {
+fn row_segment(loops: &[Loop], block_bytes: i64, most: i64) -> Option<Segment> {
     let widest = |i: usize| loops[i + 1..].iter().map(|l| l.step[1].abs()).max().unwrap_or(0);
     let is_of_row = |i: usize| stays_in_unit(&loops[i]) && loops[i].step[1].abs() >= widest(i);
     Some(Segment::chain(loops, block_bytes, most, is_of_row)).filter(|row| row.bytes >= 4 * LINE as i64)

@@ -29,7 +29,7 @@ fn across(loops: &[Loop], conversion: Conversion<'_>) -> Option<usize> {
     let (strip, size, (run, outer)) = (conversion.strip(loops)?, size as i64, loops.split_last()?);
     let bytes = |l: &Loop| (l.n as i64).saturating_mul(size);
     let least = match strip {
-        _ if outer.iter().any(|l| l.step[4] % LINE as i64 != 0) => LEAST_LINES_ANYWHERE,
+        Strip { ragged: true, .. } => LEAST_LINES_ANYWHERE,
         Strip { panel: 0, .. } => LEAST_LINES,
         _ => LEAST_LINES_OF_PANELS,
     };

@@ -2,7 +2,7 @@
 
 use kernels::TileShape;
 
-use super::blocks::{by_source_of, longer_row, times_as_far};
+use super::blocks::{by_source_of, longer_row, steps_within};
 use crate::layout::axis::Addr;
 use crate::plan::conversion::{Conversion, Op};
 use crate::plan::ir::{Gather, InPlace, LINE, Loop, Schedule};
@@ -147,7 +147,7 @@ fn distance_to_later_tiles(
     let next = order.iter().rev().find(|&&i| i != row && loops[i].n > 1).map(|&i| reads(i));
     match next {
         Some([0, step, 0]) if step != 0 && step.unsigned_abs() <= tuning.rows_fetched as u64 => {
-            times_as_far(step, tuning.fetched)
+            steps_within(step, tuning.fetched)
         }
         _ => reads(row)[1].saturating_mul(tuning.tiles_fetched as i64),
     }
