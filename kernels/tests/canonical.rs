@@ -160,6 +160,32 @@ fn leading_ones_are_counted() {
     assert!(std::panic::catch_unwind(|| count(&tiles[..3 + 4 * step], 1)).is_ok());
 }
 
+/// Blocks that are tiles of their own, each of which may be the first that is not, of each width of codes.
+#[test]
+fn leading_blocks_are_counted() {
+    let options = BlockOptions { compact: true, ..BlockOptions::default() };
+    let tile = TileShape::new(1, 32).unwrap();
+    for format in [BlockFormat::MxFp8E4M3, BlockFormat::MxFp4, BlockFormat::MxInt8] {
+        let codec = BlockCodec::new(format, tile, options).unwrap();
+        let (mut random, step) = (Random(9), codec.tile_bytes() + 3);
+        let blocks = if cfg!(miri) { 33 } else { 100 };
+        let mut src = vec![0; 1 + blocks * step];
+        for block in src[1..].chunks_mut(step) {
+            block[..codec.tile_bytes()].copy_from_slice(&packed(&codec, &mut random));
+        }
+        for kernels in Isa::available().filter_map(Kernels::for_isa) {
+            let count = |src: &[u8]| kernels.canonical_tiles(&codec, src, 1, step, blocks);
+            assert_eq!(count(&src), blocks);
+            for wrong in 0..blocks {
+                let mut src = src.clone();
+                // No scale of NaN is.
+                src[1 + wrong * step] = 255;
+                assert_eq!(count(&src), wrong, "{format}");
+            }
+        }
+    }
+}
+
 #[test]
 fn compact_codes_of_six_bits_never_are() -> Result<(), CodecError> {
     let options = BlockOptions { compact: true, ..BlockOptions::default() };

@@ -95,7 +95,28 @@ pub(super) fn tiles(regions: Vec<Region<6>>, layout: &Layout) -> Result<Vec<Nest
             _ => nests.push(Nest::new(at, loops, Leaf::Pack(vec![gather]))),
         }
     }
+    nests.iter_mut().for_each(join);
     Ok(nests)
+}
+
+/// Joins loops from tile to tile that chain in the destination and in all that is read for the tiles.
+fn join(nest: &mut Nest) {
+    let Leaf::Pack(parts) = &mut nest.leaf else { return };
+    for inner in (1..nest.loops.len()).rev() {
+        let (outer, n) = (inner - 1, nest.loops[inner].n);
+        let chain = |step: &[i64], of: &[i64]| {
+            step.iter().zip(of).all(|(step, of)| step.checked_mul(n as i64) == Some(*of))
+        };
+        let joins = chain(&nest.loops[inner].step, &nest.loops[outer].step)
+            && parts.iter().all(|part| chain(&part.moves[inner], &part.moves[outer]));
+        if joins {
+            nest.loops[inner].n *= nest.loops[outer].n;
+            nest.loops.remove(outer);
+            for part in parts.iter_mut() {
+                part.moves.remove(outer);
+            }
+        }
+    }
 }
 
 /// Loops inside of a tile, and loops upward from tile to tile. A loop that does both is taken apart, as is one that
@@ -351,6 +372,19 @@ mod tests {
         assert_eq!(nests[0].loops, [Loop { n: 2, step: [0, 0, 0, 0, 1088, 0] }]);
         assert_eq!(parts(&nests[0]), [(0, 0, step.clone())]);
         assert_eq!(parts(&nests[1]), [(256, 0, step.clone()), (1000, 1, step)]);
+    }
+
+    #[test]
+    fn loops_from_tile_to_tile_that_chain_on_both_sides_are_joined() {
+        let nests = |outer: i64| {
+            let loops = vec![(2, [0, outer, 0, 0, 2 * 1088, 0]), (2, [0, 128, 0, 0, 1088, 0])];
+            tiles(vec![Region { at: [0; 6], loops }], &bfp8()).unwrap()
+        };
+        let (joined, apart) = (nests(256), nests(512));
+        assert_eq!(joined[0].loops, [Loop { n: 4, step: [0, 0, 0, 0, 1088, 0] }]);
+        let Leaf::Pack(parts) = &joined[0].leaf else { panic!("{joined:?}") };
+        assert_eq!(parts[0].moves, [[0, 128, 0]]);
+        assert_eq!(apart[0].loops.len(), 2);
     }
 
     #[test]

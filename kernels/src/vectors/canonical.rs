@@ -16,16 +16,16 @@ const NARROW: std::ops::RangeInclusive<u8> = 8..=30;
 #[derive(Clone, Copy)]
 struct Codes {
     /// The upper bit of each code, and the lowest.
-    upper: u32,
-    lowest: u32,
-    /// One code of a group has one of these values, each under a mask.
-    top: [(u32, u32); 3],
+    upper: u64,
+    lowest: u64,
+    /// One code of a group has this value under a mask, or, of a format of integers, two upper bits that differ.
+    top: (u64, u64),
     /// No code has this value under a mask: it means what another code means, or is not finite.
-    barred: (u32, u32),
+    barred: (u64, u64),
     /// Bits that are 0 in all codes.
-    unused: u32,
+    unused: u64,
     /// Bits that are 0 in codes of zero.
-    magnitude: u32,
+    magnitude: u64,
     /// The shared byte of a group of zeros.
     zero: u8,
     /// The least shared byte, and by how much the largest exceeds it.
@@ -37,14 +37,15 @@ impl Codes {
     #[inline(always)]
     fn new(codec: &BlockCodec) -> Codes {
         let (bits, shift) = (codec.code_bits() as u32, codec.format().code_shift());
-        let lowest = u32::MAX / (u32::MAX >> (32 - bits));
-        let all = |code: u32| (code << shift) * lowest;
+        let lowest = u64::MAX / (u64::MAX >> (64 - bits));
+        let all = |code: u32| u64::from(code << shift) * lowest;
         let code = |(mask, value)| (all(mask), all(value));
         let (top, barred, magnitude, zero, shared) = match codec.rule() {
             Rule::Bfp(bfp) => {
-                let upper = (1 << (bfp.magnitude - 1), 1 << (bfp.magnitude - 1));
+                let upper = 1 << (bfp.magnitude - 1);
                 let negative_zero = (1 << bfp.magnitude | bfp.largest(), 1 << bfp.magnitude);
-                ([upper; 3], Some(negative_zero), bfp.largest(), 0, if bfp.narrow { NARROW } else { SHARED })
+                let shared = if bfp.narrow { NARROW } else { SHARED };
+                ((upper, upper), Some(negative_zero), bfp.largest(), 0, shared)
             }
             Rule::Mx(Element::Float { exponent, fraction, emax, largest, infinity, nan, .. }) => {
                 let (magnitude, field) =
@@ -52,19 +53,18 @@ impl Codes {
                 let top = (field, u32::from(largest) & field);
                 let not_finite =
                     if infinity > largest { Some(field) } else { Some(nan.into()).filter(|&n| n > 0) };
-                ([top; 3], not_finite.map(|n| (n, n)), magnitude, (127 - emax) as u8, SHARED)
+                (top, not_finite.map(|n| (n, n)), magnitude, (127 - emax) as u8, SHARED)
             }
             Rule::Mx(Element::Int { bits }) => {
-                let (all, field, least) = ((1 << bits) - 1, 3 << (bits - 2), 1 << (bits - 1));
                 // From half of the range on; from the negative half down, which is the one code alone or has other upper bits.
-                let top = [(field, 1 << (bits - 2)), (field, least), (all, field)];
-                (top, Some((all, least)), all, 127, SHARED)
+                let (all, half, least) = ((1 << bits) - 1, 3 << (bits - 2), 1 << (bits - 1));
+                ((all, half), Some((all, least)), all, 127, SHARED)
             }
         };
         Codes {
             upper: lowest << (bits - 1),
             lowest,
-            top: top.map(code),
+            top: code(top),
             // No code has a bit outside of a mask.
             barred: barred.map_or((0, lowest), code),
             unused: all(1).wrapping_sub(lowest),
@@ -77,7 +77,7 @@ impl Codes {
 
     /// Not 0 where a code of the word has a value under a mask.
     #[inline(always)]
-    fn some(&self, word: u32, (mask, value): (u32, u32)) -> u32 {
+    fn some(&self, word: u64, (mask, value): (u64, u64)) -> u64 {
         let other = word & mask ^ value;
         other.wrapping_sub(self.lowest) & !other & self.upper
     }
@@ -91,44 +91,107 @@ pub(crate) fn leading(codec: &BlockCodec, src: &[u8], step: usize, tiles: usize)
     if codec.code_bits() == 6 {
         return 0;
     }
-    match codec.format().group() * codec.code_bits() / 32 {
-        1 => leading_of::<1>(codec, src, step, tiles),
-        2 => leading_of::<2>(codec, src, step, tiles),
+    match codec.format().group() * codec.code_bits() / 8 {
         4 => leading_of::<4>(codec, src, step, tiles),
-        _ => leading_of::<8>(codec, src, step, tiles),
+        8 => leading_of::<8>(codec, src, step, tiles),
+        16 => leading_of::<16>(codec, src, step, tiles),
+        _ => leading_of::<32>(codec, src, step, tiles),
     }
 }
 
-/// The same where a group is `N` words.
+/// The same where the codes of a group have `N` bytes.
 #[inline(always)]
 fn leading_of<const N: usize>(codec: &BlockCodec, src: &[u8], step: usize, tiles: usize) -> usize {
-    let codes = Codes::new(codec);
-    let groups = codec.tile().elements() / codec.format().group();
-    for t in 0..tiles {
-        let (header, words) = src[t * step..][..codec.tile_bytes()].split_at(codec.header_bytes());
-        let (shared, padding) = header.split_at(groups);
-        if padding.iter().any(|&byte| byte != 0) || !is_canonical::<N>(&codes, shared, words.as_chunks().0) {
-            return t;
-        }
+    let (codes, tiles) = (Codes::new(codec), Tiles::<N> { codec, src, step, tiles });
+    match codec.rule() {
+        Rule::Bfp(_) => tiles.leading(
+            &codes,
+            #[inline(always)]
+            |word| word & codes.top.0,
+        ),
+        Rule::Mx(element) if element.is_float() => tiles.leading(
+            &codes,
+            #[inline(always)]
+            |word| codes.some(word, codes.top),
+        ),
+        Rule::Mx(_) => tiles.leading(
+            &codes,
+            #[inline(always)]
+            |word| codes.some(word, codes.top) | (word ^ word << 1) & codes.upper,
+        ),
     }
-    tiles
 }
 
-/// Whether a tile is.
-#[inline(always)]
-fn is_canonical<const N: usize>(codes: &Codes, shared: &[u8], words: &[[u8; 4]]) -> bool {
-    let mut holds = true;
-    for (&shared, words) in shared.iter().zip(words.as_chunks::<N>().0) {
-        let (mut top, mut magnitude, mut wrong) = (0, 0, 0);
-        for word in words {
-            let word = u32::from_le_bytes(*word);
-            let [one, other, third] = codes.top;
-            top |= codes.some(word, one) | codes.some(word, other) | codes.some(word, third);
-            magnitude |= word & codes.magnitude;
-            wrong |= codes.some(word, codes.barred) | word & codes.unused;
+/// Packed tiles, `step` bytes apart; the codes of a group have `N` bytes.
+struct Tiles<'a, const N: usize> {
+    codec: &'a BlockCodec,
+    src: &'a [u8],
+    step: usize,
+    tiles: usize,
+}
+
+impl<const N: usize> Tiles<'_, N> {
+    /// How many of the first are canonical; `top` is not 0 where a code of a word is one of those of which each group has some.
+    #[inline(always)]
+    fn leading(self, codes: &Codes, top: impl Fn(u64) -> u64) -> usize {
+        let Tiles { codec, src, step, tiles } = self;
+        let groups = codec.tile().elements() / codec.format().group();
+        let mut first = 0;
+        // Blocks that are tiles of their own are brought together, so that a vector has codes of several.
+        while codec.header_bytes() == 1 && tiles - first >= TOGETHER {
+            let (mut shared, mut packed) = ([0; TOGETHER], [[0; N]; TOGETHER]);
+            for (i, (shared, packed)) in shared.iter_mut().zip(&mut packed).enumerate() {
+                let block = &src[(first + i) * step..][..1 + N];
+                *shared = block[0];
+                packed.copy_from_slice(&block[1..]);
+            }
+            if !codes.are_canonical::<N>(&shared, &packed, &top) {
+                break;
+            }
+            first += TOGETHER;
         }
-        let largest = (top != 0) & (shared.wrapping_sub(codes.least) <= codes.range);
-        holds &= (wrong == 0) & (largest | (magnitude == 0) & (shared == codes.zero));
+        for t in first..tiles {
+            let (header, packed) = src[t * step..][..codec.tile_bytes()].split_at(codec.header_bytes());
+            let (shared, padding) = header.split_at(groups);
+            let canonical = codes.are_canonical::<N>(shared, packed.as_chunks().0, &top);
+            if !canonical || padding.iter().any(|&byte| byte != 0) {
+                return t;
+            }
+        }
+        tiles
     }
-    holds
+}
+
+/// Blocks that are looked at together.
+const TOGETHER: usize = 32;
+
+impl Codes {
+    /// Whether packing makes such groups.
+    #[inline(always)]
+    fn are_canonical<const N: usize>(
+        &self,
+        shared: &[u8],
+        groups: &[[u8; N]],
+        top: impl Fn(u64) -> u64,
+    ) -> bool {
+        let mut holds = true;
+        for (&shared, group) in shared.iter().zip(groups) {
+            let (mut tops, mut magnitude, mut wrong) = (0, 0, 0);
+            let mut take = |word: u64| {
+                tops |= top(word);
+                magnitude |= word & self.magnitude;
+                wrong |= self.some(word, self.barred) | word & self.unused;
+            };
+            let (words, half) = group.as_chunks::<8>();
+            for word in words {
+                take(u64::from_le_bytes(*word));
+            }
+            if let Some(half) = half.first_chunk() {
+                take(u32::from_le_bytes(*half).into());
+            }
+            let largest = (tops != 0) & (shared.wrapping_sub(self.least) <= self.range);
+            holds &= (wrong == 0) & (largest | (magnitude == 0) & (shared == self.zero));
+        }
+        holds
+    }
 }
