@@ -81,36 +81,46 @@ impl<E: Encode, L: GroupLane<N>, const N: usize> ColumnPacker<E, L, N> {
         let all = finished.as_flattened_mut().as_flattened_mut();
         encode.finish(Finish { codes: codes.as_flattened(), bytes: as_written(all) });
         let (header, out) = split_header::<E>(groups, out);
-        let mended = |bytes: &mut [MaybeUninit<u8>]| {
-            for (to, face) in bytes.as_chunks_mut().0.iter_mut().zip(&*finished) {
-                let rows: [u8; GROUP * GROUP] = bytemuck::cast(transpose_bytes(*face));
-                *to = rows.map(MaybeUninit::new);
-            }
-            let (mut shared, all_hold) = shared(encode, &exponents);
-            if !all_hold {
-                for g in fails(encode, &exponents, groups) {
-                    let mut values = [[0.0; GROUP]; 2];
-                    for (i, values) in values.iter_mut().enumerate().take(E::GROUPS_PER_SCALE) {
-                        for (value, column) in values.iter_mut().zip(here.groups(of_face(g / GROUP))) {
-                            *value = f32::from_bits(L::widen(column[g % GROUP + i]));
-                        }
-                    }
-                    shared[g] = put_scalar(encode, &values, &mut bytes[g * GROUP..]);
-                }
-            }
-            shared
-        };
         let shared = match encode.code_bits() {
-            8 => mended(out),
+            8 => mended::<E, L, N>(encode, groups, here, &exponents, finished, out),
             bits => {
                 let LineAligned(bytes) = &mut LineAligned([0; TileShape::MAX_ELEMENTS]);
-                let shared = mended(as_written(bytes));
+                let shared = mended::<E, L, N>(encode, groups, here, &exponents, finished, as_written(bytes));
                 join(bits, bytes, out);
                 shared
             }
         };
         put_shared::<E>(&shared[..groups], header);
     }
+}
+
+/// Puts the finished codes of all faces in rows, those of groups for which the arithmetic fails by the scalar rule; what groups share.
+#[inline(always)]
+fn mended<E: Encode, L: GroupLane<N>, const N: usize>(
+    encode: E,
+    groups: usize,
+    here: Arrays<'_, N, GROUP>,
+    exponents: &[u8; MAX_GROUPS],
+    finished: &[[[u8; GROUP]; GROUP]; FACES],
+    bytes: &mut [MaybeUninit<u8>],
+) -> [u8; MAX_GROUPS] {
+    for (to, face) in bytes.as_chunks_mut().0.iter_mut().zip(finished) {
+        let rows: [u8; GROUP * GROUP] = bytemuck::cast(transpose_bytes(*face));
+        *to = rows.map(MaybeUninit::new);
+    }
+    let (mut shared, all_hold) = shared(encode, exponents);
+    if !all_hold {
+        for g in fails(encode, exponents, groups) {
+            let mut values = [[0.0; GROUP]; 2];
+            for (i, values) in values.iter_mut().enumerate().take(E::GROUPS_PER_SCALE) {
+                for (value, column) in values.iter_mut().zip(here.groups(of_face(g / GROUP))) {
+                    *value = f32::from_bits(L::widen(column[g % GROUP + i]));
+                }
+            }
+            shared[g] = put_scalar(encode, &values, &mut bytes[g * GROUP..]);
+        }
+    }
+    shared
 }
 
 /// Faces of the largest tile.
