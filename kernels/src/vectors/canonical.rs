@@ -135,10 +135,11 @@ impl<const N: usize> Tiles<'_, N> {
     #[inline(always)]
     fn leading(self, codes: &Codes, top: impl Fn(u64) -> u64) -> usize {
         let Tiles { codec, src, step, tiles } = self;
+        let (tile_bytes, header_bytes) = (codec.tile_bytes(), codec.header_bytes());
         let groups = codec.tile().elements() / codec.format().group();
         let mut first = 0;
         // Blocks that are tiles of their own are brought together, so that a vector has codes of several.
-        while codec.header_bytes() == 1 && tiles - first >= TOGETHER {
+        while header_bytes == 1 && tiles - first >= TOGETHER {
             let (mut shared, mut packed) = ([0; TOGETHER], [[0; N]; TOGETHER]);
             for (i, (shared, packed)) in shared.iter_mut().zip(&mut packed).enumerate() {
                 let block = &src[(first + i) * step..][..1 + N];
@@ -151,7 +152,7 @@ impl<const N: usize> Tiles<'_, N> {
             first += TOGETHER;
         }
         for t in first..tiles {
-            let (header, packed) = src[t * step..][..codec.tile_bytes()].split_at(codec.header_bytes());
+            let (header, packed) = src[t * step..][..tile_bytes].split_at(header_bytes);
             let (shared, padding) = header.split_at(groups);
             let canonical = codes.are_canonical::<N>(shared, packed.as_chunks().0, &top);
             if !canonical || padding.iter().any(|&byte| byte != 0) {

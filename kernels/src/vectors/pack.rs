@@ -99,6 +99,8 @@ pub(crate) struct Packing<'a> {
     args: PackArgs,
     dst: Output<'a>,
     dst_at: usize,
+    /// Bytes of a packed tile.
+    tile_bytes: usize,
     /// Whether the level has an instruction for [`f32::trunc`].
     truncates: bool,
 }
@@ -135,7 +137,7 @@ impl<'a> Packing<'a> {
         // Blocks go by lines where they follow one another.
         let run = if a.dst_tile == bytes { bytes.saturating_mul(a.tiles) } else { bytes };
         let dst = dst.output(if codec.options().compact { run } else { bytes } >= CACHE_LINE);
-        Some(Packing { codec, from, src, args: a, dst, dst_at, truncates })
+        Some(Packing { codec, from, src, args: a, dst, dst_at, tile_bytes: bytes, truncates })
     }
 
     /// Byte of element (0, 0) of tile `t`.
@@ -149,7 +151,7 @@ impl<'a> Packing<'a> {
     fn put(&mut self, t: usize, pack: impl FnOnce(&mut [MaybeUninit<u8>])) {
         let at = self.dst_at + t * self.args.dst_tile;
         let LineAligned(tile) = &mut LineAligned([MaybeUninit::uninit(); PACKED_TILE]);
-        let tile = &mut tile[..self.codec.tile_bytes()];
+        let tile = &mut tile[..self.tile_bytes];
         pack(self.dst.room(tile, at));
         self.dst.put(tile, at);
     }

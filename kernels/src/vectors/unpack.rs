@@ -81,6 +81,8 @@ pub(crate) struct Unpacking<'a> {
     src: &'a [u8],
     args: UnpackArgs,
     dst: Output<'a>,
+    /// Bytes of a packed tile.
+    tile_bytes: usize,
 }
 
 impl<'a> Unpacking<'a> {
@@ -108,19 +110,20 @@ impl<'a> Unpacking<'a> {
             return None;
         }
         let step = isize::try_from(a.src_tile).unwrap_or(isize::MAX);
-        assert_readable(src.len(), a.src_at, codec.tile_bytes(), [(a.tiles, step)].into_iter());
+        let tile_bytes = codec.tile_bytes();
+        assert_readable(src.len(), a.src_at, tile_bytes, [(a.tiles, step)].into_iter());
         assert_writable(dst.len(), a.dst_at, to.size(), a.dst_loops(tile));
         let makes_runs = whole && a.dst_col == to.size() as isize && !codec.options().transposed;
         // Rows that lie apart leave parts of lines where they begin between two of them: on Zen 4 ordinary stores are 1.5 to 2.5 times as fast
         // then. Rows that follow one another fill each other's lines.
         let begins = dst.addr().wrapping_add(a.dst_at).is_multiple_of(CACHE_LINE) || a.faces.is_some();
         let lines = makes_runs && begins && !codec.options().compact && makes_lines(&a, tile, to.size());
-        Some(Unpacking { codec, to, src, args: a, dst: dst.output(lines) })
+        Some(Unpacking { codec, to, src, args: a, dst: dst.output(lines), tile_bytes })
     }
 
     #[inline(always)]
     fn tile(&self, t: usize) -> &'a [u8] {
-        &self.src[self.args.src_at + t * self.args.src_tile..][..self.codec.tile_bytes()]
+        &self.src[self.args.src_at + t * self.args.src_tile..][..self.tile_bytes]
     }
 
     /// Where the rectangle of tile `t` begins.
@@ -241,7 +244,7 @@ fn tiles<D: Decode, L: Lane<N>, const N: usize>(mut on: Unpacking<'_>, decode: D
         if fetches {
             let later =
                 a.src_tile.saturating_mul(t.saturating_add(a.prefetch_tiles)).saturating_add(a.src_at);
-            prefetch_l1(on.src, later, codec.tile_bytes().next_multiple_of(CACHE_LINE));
+            prefetch_l1(on.src, later, on.tile_bytes.next_multiple_of(CACHE_LINE));
         }
         let (header, packed) = on.tile(t).split_at(codec.header_bytes());
         let codes = spread(codec.format().code_bits(), packed, bytes);
