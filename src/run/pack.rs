@@ -84,7 +84,7 @@ impl Task<'_, '_> {
         let room = plan.conversion().brought_together(parts).1;
         // Tiles that are looked at and copied at a time; one, where the next one may lie in any unit or in front.
         let follows = moves[0] == 0 && moves[1] >= 0;
-        let most = if follows { (MAX_BLOCK / bytes).max(1) } else { 1 };
+        let most = if follows { tiles_together(bytes) } else { 1 };
         let (mut first, mut size, mut done) = (*first, *size, 0);
         let begin = row.map_or(0, |i| first[i]);
         while done < tiles {
@@ -252,6 +252,12 @@ impl Task<'_, '_> {
             plan.kernels.convert_loops(number, between, source, begin, tile, to, &loops.window, outer, hints);
         }
     }
+}
+
+/// How many packed tiles of so many bytes are looked at together: as many as have room in a block, in whole lines if possible.
+fn tiles_together(bytes: usize) -> usize {
+    let (room, lines) = (MAX_BLOCK / bytes, LINE >> bytes.trailing_zeros().min(LINE.trailing_zeros()));
+    if room < lines { room.max(1) } else { room - room % lines }
 }
 
 /// The loops over tiles of a block, the last one innermost: small tiles in the order of the destination, others in that of the source.
