@@ -73,16 +73,16 @@ impl BlockType {
     }
 
     /// Elements of a block.
-    pub fn elements(self) -> usize {
+    pub const fn elements(self) -> usize {
         self.row().3
     }
 
     /// Bytes of a block.
-    pub fn bytes(self) -> usize {
+    pub const fn bytes(self) -> usize {
         self.row().4
     }
 
-    fn row(self) -> &'static (BlockType, u32, &'static str, usize, usize) {
+    const fn row(self) -> &'static (BlockType, u32, &'static str, usize, usize) {
         // Every variant has its row, in order.
         &Self::TABLE[self as usize]
     }
@@ -112,27 +112,27 @@ impl Body for Blocks<'_> {
     fn run(self) {
         // A function that is passed on would be compiled for every processor, and called for each block.
         macro_rules! each {
-            ($decode:ident: $bytes:literal, $elements:literal) => {
-                self.each::<$bytes, $elements>(
+            ($of:ident, $decode:ident) => {
+                self.each::<{ BlockType::$of.bytes() }, { BlockType::$of.elements() }>(
                     #[inline(always)]
                     |block, values| $decode(block, values),
                 )
             };
         }
         match self.of {
-            BlockType::Q4_0 => each!(q4_0: 18, 32),
-            BlockType::Q4_1 => each!(q4_1: 20, 32),
-            BlockType::Q5_0 => each!(q5_0: 22, 32),
-            BlockType::Q5_1 => each!(q5_1: 24, 32),
-            BlockType::Q8_0 => each!(q8_0: 34, 32),
-            BlockType::Q2K => each!(q2_k: 84, 256),
-            BlockType::Q3K => each!(q3_k: 110, 256),
-            BlockType::Q4K => each!(q4_k: 144, 256),
-            BlockType::Q5K => each!(q5_k: 176, 256),
-            BlockType::Q6K => each!(q6_k: 210, 256),
-            BlockType::Iq4Nl => each!(iq4_nl: 18, 32),
-            BlockType::Iq4Xs => each!(iq4_xs: 136, 256),
-            BlockType::Mxfp4 => each!(mxfp4: 17, 32),
+            BlockType::Q4_0 => each!(Q4_0, q4_0),
+            BlockType::Q4_1 => each!(Q4_1, q4_1),
+            BlockType::Q5_0 => each!(Q5_0, q5_0),
+            BlockType::Q5_1 => each!(Q5_1, q5_1),
+            BlockType::Q8_0 => each!(Q8_0, q8_0),
+            BlockType::Q2K => each!(Q2K, q2_k),
+            BlockType::Q3K => each!(Q3K, q3_k),
+            BlockType::Q4K => each!(Q4K, q4_k),
+            BlockType::Q5K => each!(Q5K, q5_k),
+            BlockType::Q6K => each!(Q6K, q6_k),
+            BlockType::Iq4Nl => each!(Iq4Nl, iq4_nl),
+            BlockType::Iq4Xs => each!(Iq4Xs, iq4_xs),
+            BlockType::Mxfp4 => each!(Mxfp4, mxfp4),
         }
     }
 }
@@ -141,7 +141,6 @@ impl Blocks<'_> {
     /// Decodes each block, of `B` bytes and `N` elements: compilers make vectors of loops whose lengths they know.
     #[inline(always)]
     fn each<const B: usize, const N: usize>(self, decode: impl Fn(&[u8], &mut [f32])) {
-        assert_eq!((self.of.bytes(), self.of.elements()), (B, N), "bytes and elements of a block");
         let blocks = self.blocks.as_chunks::<B>().0.iter();
         for (block, values) in blocks.zip(self.values.as_chunks_mut::<4>().0.as_chunks_mut::<N>().0) {
             let mut decoded = [0.0; N];
@@ -225,6 +224,7 @@ fn two_bits(codes: &[u8], pair: usize) -> (&[u8], usize) {
 fn q2_k(block: &[u8], values: &mut [f32]) {
     let (scales, codes) = (&block[..16], &block[16..80]);
     let (scale, least) = (half_at(block, 80), half_at(block, 82));
+    // Two sub-blocks at a time: of 16 elements compilers unroll the loop, and make vectors of several sub-blocks.
     for (pair, values) in values.as_chunks_mut::<32>().0.iter_mut().enumerate() {
         let (codes, shift) = two_bits(codes, pair);
         let (mut by, mut less) = ([0.0; 32], [0.0; 32]);
@@ -302,6 +302,7 @@ fn q5_k(block: &[u8], values: &mut [f32]) {
 fn q6_k(block: &[u8], values: &mut [f32]) {
     let (low, high, scales) = (&block[..128], &block[128..192], &block[192..208]);
     let scale = half_at(block, 208);
+    // As in `q2_k`.
     for (pair, values) in values.as_chunks_mut::<32>().0.iter_mut().enumerate() {
         let (half, within) = (pair / 4, pair % 4);
         let low = &low[half * 64 + within % 2 * 32..][..32];
@@ -327,6 +328,7 @@ fn iq4_nl(block: &[u8], values: &mut [f32]) {
 fn iq4_xs(block: &[u8], values: &mut [f32]) {
     let scale = half_at(block, 0);
     let (high, low, codes) = (u16::from_le_bytes([block[2], block[3]]), &block[4..8], &block[8..136]);
+    // All of them first, or compilers look up those of several sub-blocks together.
     let mut of_codes = [0; 256];
     nibbles(codes, &mut of_codes, |q| IQ4_VALUES[usize::from(q)]);
     let (firsts, seconds) = of_codes.split_at(128);

@@ -82,10 +82,11 @@ impl<E: Encode, L: GroupLane<N>, const N: usize> ColumnPacker<E, L, N> {
         encode.finish(Finish { codes: codes.as_flattened(), bytes: as_written(all) });
         let (header, out) = split_header::<E>(groups, out);
         let shared = match encode.code_bits() {
-            8 => mended::<E, L, N>(encode, groups, here, &exponents, finished, out),
+            8 => put_in_rows::<E, L, N>(encode, groups, here, &exponents, finished, out),
             bits => {
                 let LineAligned(bytes) = &mut LineAligned([0; TileShape::MAX_ELEMENTS]);
-                let shared = mended::<E, L, N>(encode, groups, here, &exponents, finished, as_written(bytes));
+                let shared =
+                    put_in_rows::<E, L, N>(encode, groups, here, &exponents, finished, as_written(bytes));
                 join(bits, bytes, out);
                 shared
             }
@@ -96,7 +97,7 @@ impl<E: Encode, L: GroupLane<N>, const N: usize> ColumnPacker<E, L, N> {
 
 /// Puts the finished codes of all faces in rows, those of groups for which the arithmetic fails by the scalar rule; what groups share.
 #[inline(always)]
-fn mended<E: Encode, L: GroupLane<N>, const N: usize>(
+fn put_in_rows<E: Encode, L: GroupLane<N>, const N: usize>(
     encode: E,
     groups: usize,
     here: Arrays<'_, N, GROUP>,
