@@ -174,11 +174,11 @@ fn truncated(x: f32) -> f32 {
 impl<const SEARCH: bool> BfpEncode<SEARCH> {
     /// The code of an element as [`BfpEncode::cut_magnitude`] rounds it, with its sign.
     #[inline(always)]
-    fn cut(&self, bits: u32, factor: f32, trunc: impl Fn(f32) -> f32) -> u16 {
+    fn cut(&self, bits: u32, factor: f32, trunc: impl Fn(f32) -> f32) -> u32 {
         let count = self.cut_magnitude(f32::from_bits(bits & !(1 << 31)) * factor, &trunc);
         let magnitude = (count + 8_388_608.0).to_bits();
         let sign = (bits as i32 >> 31) as u32;
-        (magnitude ^ sign).wrapping_sub(sign) as u16
+        (magnitude ^ sign).wrapping_sub(sign)
     }
 
     /// 1.5 * 2^40 for m = 7, with the last place at 2^(24 - m).

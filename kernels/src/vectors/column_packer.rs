@@ -148,7 +148,7 @@ impl<L: GroupLane<N>, const N: usize> CodeLoop for ColumnLoop<'_, L, N> {
     const SHORT: bool = L::SHORT;
 
     #[inline(always)]
-    fn each<E: Encode>(self, _encode: &E, code: impl Fn(u32, f32) -> u16) {
+    fn each<E: Encode>(self, _encode: &E, code: impl Fn(u32, f32) -> u32) {
         let ColumnLoop { next, later, groups, factors, codes, largest, kept } = self;
         for (face, (factors, largest)) in
             factors.as_chunks().0.iter().zip(largest).enumerate().take(groups / GROUP)
@@ -164,7 +164,7 @@ impl<L: GroupLane<N>, const N: usize> CodeLoop for ColumnLoop<'_, L, N> {
                 let mut made = [0; GROUP];
                 let of_groups: &[f32; GROUP] = factors;
                 for ((to, x), factor) in made.iter_mut().zip(&*column).zip(of_groups) {
-                    *to = code(L::widen(*x), *factor);
+                    *to = code(L::finite(*x), *factor) as u16;
                 }
                 *codes = made;
                 L::raise(&mut raised, next);
@@ -172,14 +172,5 @@ impl<L: GroupLane<N>, const N: usize> CodeLoop for ColumnLoop<'_, L, N> {
             }
             *largest = raised;
         }
-    }
-
-    #[inline(always)]
-    fn nearest<E: Encode>(self, encode: &E, sum: impl Fn(f32, f32) -> f32) {
-        self.each(
-            encode,
-            #[inline(always)]
-            |bits, factor| sum(f32::from_bits(bits), factor).to_bits() as u16,
-        );
     }
 }

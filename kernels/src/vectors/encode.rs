@@ -63,16 +63,23 @@ pub(crate) trait Encode: Copy {
 pub(crate) const MAX_GROUPS: usize = TileShape::MAX_ELEMENTS / GROUP;
 
 /// A loop over the elements of a tile, which makes their codes.
-pub(crate) trait CodeLoop {
+pub(crate) trait CodeLoop: Sized {
     /// Whether no element has more than 11 bits.
     const SHORT: bool;
 
-    /// Runs it with a rule that takes the bits of an element's binary32, and its group's factor.
-    fn each<E: Encode>(self, encode: &E, code: impl Fn(u32, f32) -> u16);
+    /// Runs it with a rule that takes the bits of an element's binary32 and its group's factor, and makes the code in the lower 16 bits.
+    fn each<E: Encode>(self, encode: &E, code: impl Fn(u32, f32) -> u32);
 
-    /// Runs it where codes are multiples of the last place of an anchor, as [`GroupLane::multiples`] has them; `sum` gets an
-    /// element and its group's factor.
-    fn nearest<E: Encode>(self, encode: &E, sum: impl Fn(f32, f32) -> f32);
+    /// Runs it where the code is the lower bits of a sum of an element, scaled by its group's factor, and an anchor: how many of the
+    /// anchor's last places the element is, to the nearest, if the anchor is 1.5 times a power of two.
+    #[inline(always)]
+    fn nearest<E: Encode>(self, encode: &E, sum: impl Fn(f32, f32) -> f32) {
+        self.each(
+            encode,
+            #[inline(always)]
+            |bits, factor| sum(f32::from_bits(bits), factor).to_bits(),
+        );
+    }
 }
 
 /// A loop over the codes of a tile, which finishes them.
@@ -88,65 +95,118 @@ pub(crate) struct GroupLoop<'a, L, const N: usize> {
     /// As many groups that come later, to be prefetched.
     pub(crate) later: Arrays<'a, N, GROUP>,
     pub(crate) groups: usize,
+    /// How groups are taken, if codes are made at once.
+    pub(crate) order: Order,
     /// Of this tile, unless the amax of its groups is found here.
     pub(crate) factors: &'a [f32; MAX_GROUPS],
     pub(crate) codes: &'a mut [[u16; GROUP]; MAX_GROUPS],
     /// Of the next tile, or of this one if codes are made at once.
     pub(crate) amax: &'a mut [u16; MAX_GROUPS],
+    /// The amax of the first eight groups of this tile, and then of the next one, if codes are made at once.
+    pub(crate) first: &'a mut [u16; EIGHT],
     /// The elements of this tile, and of the next one when it is done.
     pub(crate) kept: &'a mut [[[u8; N]; GROUP]; MAX_GROUPS],
     pub(crate) lane: PhantomData<L>,
 }
 
 impl<L: GroupLane<N>, const N: usize> GroupLoop<'_, L, N> {
-    /// Makes the codes of all groups. Meanwhile it finds the amax of each group of the next tile, so that no group waits for
-    /// its own; or each group's own ([`GroupLane::CODES_AT_ONCE`]).
+    /// Makes the codes of all groups, and finds the amax of each group of the next tile meanwhile, so that no group waits for its own.
     ///
     /// The body is one group, because across groups the compiler would gather elements. It unrolls no loop whose length it
     /// does not know, and vectorises none that already has vectors in it.
     #[inline(always)]
-    fn groups<E: Encode>(self, encode: &E, codes: impl Fn(&[[u8; N]; GROUP], f32) -> [u16; GROUP]) {
+    fn groups(self, code: impl Fn(u32, f32) -> u32) {
         let GroupLoop { next, later, groups, factors, codes: out, amax, kept, .. } = self;
         let sources = next.groups(0..groups).zip(later.groups(0..groups)).zip(&factors[..groups]);
         let made = out[..groups].iter_mut().zip(&mut amax[..groups]).zip(&mut kept[..groups]);
         for (((out, amax), kept), ((next, later), factor)) in made.zip(sources) {
             prefetch_l2(later);
-            if codes_at_once::<E, L, N>() {
-                *amax = L::amax(kept);
-                *out = codes(kept, encode.factor(L::exponent(*amax)));
-            } else {
-                *amax = L::amax(next);
-                *out = codes(kept, *factor);
+            *amax = L::amax(next);
+            let mut codes = [0; GROUP];
+            for (to, x) in codes.iter_mut().zip(&*kept) {
+                *to = code(L::finite(*x), *factor) as u16;
             }
+            *out = codes;
             *kept = *next;
+        }
+    }
+
+    /// Makes the codes of eight groups at a time, and finds the amax of each of the eight that come next meanwhile: behind the last ones of
+    /// this tile those of the next one that were taken first. `ROWS`: whether in the order of [`Order::Rows`].
+    #[inline(always)]
+    fn eights<E: Encode, const ROWS: bool>(self, encode: &E, code: impl Fn(u32, f32) -> u32) {
+        let GroupLoop { next, later, groups, codes, amax, first, kept, .. } = self;
+        let order = if ROWS { Order::Rows } else { Order::Stored };
+        let (codes, kept) = (codes.as_chunks_mut::<QUAD>().0, kept.as_chunks_mut::<QUAD>().0);
+        let mut found = [[0; EIGHT]; MAX_GROUPS / EIGHT + 1];
+        found[0] = *first;
+        let count = groups.div_ceil(EIGHT);
+        for eight in 0..count.min(MAX_GROUPS / EIGHT) {
+            let known = found[eight];
+            let mut factors = [0.0; EIGHT];
+            for (factor, amax) in factors.iter_mut().zip(known) {
+                *factor = encode.factor(L::exponent(amax));
+            }
+            let here = order.quads(eight);
+            let [a, b] = order.quads(if eight + 1 == count { 0 } else { eight + 1 });
+            // Compilers leave stores in front of fetches. What they may, they find when all codes are made, and the next codes wait for it.
+            found[eight + 1] = L::amax_of_eight([&kept[a], &kept[b]]);
+            for (i, factors) in factors.as_chunks::<2>().0.iter().enumerate() {
+                let (quad, pair) = (here[i / 2], i % 2);
+                match order {
+                    Order::Rows => prefetch_l2(later.get(QUAD * here[0] + i)),
+                    Order::Stored => {
+                        prefetch_l2(later.get(QUAD * quad + 2 * pair));
+                        prefetch_l2(later.get(QUAD * quad + 2 * pair + 1));
+                    }
+                }
+                codes[quad].as_chunks_mut::<2>().0[pair] =
+                    L::codes_of_two(&kept[quad].as_chunks().0[pair], *factors, &code);
+            }
+            for quad in here {
+                for (g, kept) in kept[quad].iter_mut().enumerate() {
+                    *kept = *next.get(QUAD * quad + g);
+                }
+            }
+        }
+        if count == 1 {
+            // They were asked before they were replaced.
+            let [a, b] = order.quads(0);
+            found[1] = L::amax_of_eight([&kept[a], &kept[b]]);
+        }
+        *first = found[count];
+        for (eight, found) in found.iter().enumerate().take(count) {
+            for (quad, found) in order.quads(eight).into_iter().zip(found.as_chunks().0) {
+                amax.as_chunks_mut::<QUAD>().0[quad] = *found;
+            }
         }
     }
 }
 
-impl<L: GroupLane<N>, const N: usize> GroupLoop<'_, L, N> {
-    /// [`GroupLoop::groups`] of eight at a time, whose own amax is found, for multiples.
+/// Groups that lie one below the other.
+const QUAD: usize = EIGHT / 2;
+
+/// The order in which groups are taken, eight at a time.
+#[derive(Clone, Copy)]
+pub(crate) enum Order {
+    /// As they are stored.
+    Stored,
+    /// Four rows at a time, of tiles of two faces of 16 x 16 in a row: both faces have elements in every line of the source.
+    Rows,
+}
+
+impl Order {
+    /// The two quads of some eight groups, counted as they are stored.
     #[inline(always)]
-    fn eights<E: Encode>(self, encode: &E, sum: impl Fn(f32, f32) -> f32) {
-        let GroupLoop { next, later, groups, codes, amax, kept, .. } = self;
-        let eights = codes.as_chunks_mut::<EIGHT>().0.iter_mut().zip(amax.as_chunks_mut::<EIGHT>().0);
-        let eights = eights.zip(kept.as_chunks_mut::<EIGHT>().0);
-        for (eight, ((codes, amax), kept)) in eights.enumerate().take(groups / EIGHT) {
-            let groups = kept.each_ref();
-            *amax = L::amax_of_eight(groups);
-            let mut factors = [0.0; EIGHT];
-            for (factor, amax) in factors.iter_mut().zip(*amax) {
-                *factor = encode.factor(L::exponent(amax));
-            }
-            for (pair, codes) in codes.as_chunks_mut::<2>().0.iter_mut().enumerate() {
-                let [a, b] = [2 * pair, 2 * pair + 1];
-                prefetch_l2(later.get(EIGHT * eight + a));
-                prefetch_l2(later.get(EIGHT * eight + b));
-                *codes = L::multiples_of_two([groups[a], groups[b]], [factors[a], factors[b]], &sum);
-            }
-            for (g, kept) in kept.iter_mut().enumerate() {
-                *kept = *next.get(EIGHT * eight + g);
-            }
-        }
+    pub(super) fn quads(self, eight: usize) -> [usize; 2] {
+        const QUADS: usize = MAX_GROUPS / QUAD;
+        const FACE: usize = GROUP / QUAD;
+        let (first, beside) = match self {
+            Order::Stored => (2 * eight, 1),
+            Order::Rows => (eight / FACE * 2 * FACE + eight % FACE, FACE),
+        };
+        // There are no more; with the remainder compilers see it.
+        [first % QUADS, (first + beside) % QUADS]
     }
 }
 
@@ -154,36 +214,15 @@ impl<L: GroupLane<N>, const N: usize> CodeLoop for GroupLoop<'_, L, N> {
     const SHORT: bool = L::SHORT;
 
     #[inline(always)]
-    fn each<E: Encode>(self, encode: &E, code: impl Fn(u32, f32) -> u16) {
-        self.groups(
-            encode,
-            #[inline(always)]
-            |group, factor| {
-                let mut codes = [0; GROUP];
-                for (to, x) in codes.iter_mut().zip(group) {
-                    *to = code(L::widen(*x), factor);
-                }
-                codes
-            },
-        );
-    }
-
-    #[inline(always)]
-    fn nearest<E: Encode>(self, encode: &E, sum: impl Fn(f32, f32) -> f32) {
-        if codes_at_once::<E, L, N>() && self.groups.is_multiple_of(EIGHT) {
-            return self.eights(encode, sum);
+    fn each<E: Encode>(self, encode: &E, code: impl Fn(u32, f32) -> u32) {
+        if codes_at_once::<E, L, N>() {
+            match self.order {
+                Order::Rows => self.eights::<E, true>(encode, code),
+                Order::Stored => self.eights::<E, false>(encode, code),
+            }
+        } else {
+            self.groups(code);
         }
-        self.groups(
-            encode,
-            #[inline(always)]
-            |group, factor| {
-                L::multiples(
-                    group,
-                    #[inline(always)]
-                    |x| sum(x, factor),
-                )
-            },
-        );
     }
 }
 

@@ -8,8 +8,8 @@ use crate::formats::GROUP;
 
 /// A lane from which block formats are packed, a group of 16 elements at a time.
 pub(crate) trait GroupLane<const N: usize>: Lane<N> {
-    /// Whether a group's codes are made as soon as its amax is found. The other way, one tile later, is for arithmetic that
-    /// takes longer than loading each group twice.
+    /// Whether codes are made as soon as the amax of eight groups is found. The other way, one tile later, is for groups whose amax takes
+    /// longer to find.
     const CODES_AT_ONCE: bool = false;
 
     /// The amax of a group, its largest magnitude: the upper 16 bits of it.
@@ -33,44 +33,36 @@ pub(crate) trait GroupLane<const N: usize>: Lane<N> {
         Self::upper(amax) >> 7
     }
 
-    /// Each element rounded to a multiple of the last place of an anchor by `sum`, which adds the element, scaled, to the
-    /// anchor: how many, as i16. The anchor is 1.5 times a power of two, so its low bits are 0; from 2^15 places on the
-    /// result means nothing.
-    #[inline(always)]
-    fn multiples(group: &[[u8; N]; GROUP], sum: impl Fn(f32) -> f32) -> [u16; GROUP] {
-        let mut multiples = [0; GROUP];
-        for (multiple, x) in multiples.iter_mut().zip(group) {
-            *multiple = sum(f32::from_bits(Self::widen(*x))).to_bits() as u16;
-        }
-        multiples
-    }
-
     /// The amax of each of eight groups.
     #[inline(always)]
-    fn amax_of_eight(groups: [&[[u8; N]; GROUP]; EIGHT]) -> [u16; EIGHT] {
+    fn amax_of_eight(groups: [&[[[u8; N]; GROUP]; EIGHT / 2]; 2]) -> [u16; EIGHT] {
         let mut each = [0; EIGHT];
-        for (amax, group) in each.iter_mut().zip(groups) {
+        for (amax, group) in each.iter_mut().zip(groups.into_iter().flatten()) {
             *amax = Self::amax(group);
         }
         each
     }
 
-    /// [`GroupLane::multiples`] of two groups; `sum` also gets the factor of the element's group.
+    /// The bits of a finite element's binary32; any others for an element that is not.
     #[inline(always)]
-    fn multiples_of_two(
-        groups: [&[[u8; N]; GROUP]; 2],
+    fn finite(code: [u8; N]) -> u32 {
+        Self::widen(code)
+    }
+
+    /// The codes of two groups, the lower 16 bits of what is made of the bits of an element's binary32 and its group's factor.
+    #[inline(always)]
+    fn codes_of_two(
+        groups: &[[[u8; N]; GROUP]; 2],
         factors: [f32; 2],
-        sum: impl Fn(f32, f32) -> f32,
+        code: impl Fn(u32, f32) -> u32,
     ) -> [[u16; GROUP]; 2] {
-        let mut multiples = [[0; GROUP]; 2];
-        for ((to, group), factor) in multiples.iter_mut().zip(groups).zip(factors) {
-            *to = Self::multiples(
-                group,
-                #[inline(always)]
-                |x| sum(x, factor),
-            );
+        let mut codes = [[0; GROUP]; 2];
+        for ((to, group), factor) in codes.iter_mut().zip(groups).zip(factors) {
+            for (to, x) in to.iter_mut().zip(group) {
+                *to = code(Self::finite(*x), factor) as u16;
+            }
         }
-        multiples
+        codes
     }
 }
 
@@ -162,25 +154,12 @@ impl GroupLane<2> for Bf16 {
         amax.into()
     }
 
-    #[inline(always)]
-    fn multiples(group: &[[u8; 2]; GROUP], sum: impl Fn(f32) -> f32) -> [u16; GROUP] {
-        let mut words = [0; 8];
-        for (word, bytes) in words.iter_mut().zip(group.as_flattened().as_chunks().0) {
-            *word = both(u32::from_le_bytes(*bytes), &sum);
-        }
-        bytemuck::cast(words)
-    }
-
     /// Lane by lane, with groups side by side in the end: it takes fewer steps than a search in each.
     #[inline(always)]
-    fn amax_of_eight(groups: [&[[u8; 2]; GROUP]; EIGHT]) -> [u16; EIGHT] {
-        let mut lanes = [i16x8::ZERO; EIGHT];
-        for (lanes, group) in lanes.iter_mut().zip(groups) {
-            *lanes = magnitudes(group);
-        }
+    fn amax_of_eight(groups: [&[[[u8; 2]; GROUP]; EIGHT / 2]; 2]) -> [u16; EIGHT] {
         let mut amax = [[0; 4]; 2];
-        for (amax, lanes) in amax.iter_mut().zip(lanes.as_chunks::<4>().0) {
-            let [a, b, c, d] = *lanes;
+        for (amax, [a, b, c, d]) in amax.iter_mut().zip(groups) {
+            let (a, b, c, d) = (magnitudes(a), magnitudes(b), magnitudes(c), magnitudes(d));
             // Pairs of 16-bit lanes of four groups.
             let pairs = raised::<u64x2>(raised::<u32x4>(a, b), raised::<u32x4>(c, d));
             let upper: i16x8 = bytemuck::cast(bytemuck::cast::<_, u32x4>(pairs) >> 16);
@@ -195,10 +174,10 @@ impl GroupLane<2> for Bf16 {
 
     /// In one vector, where the processor has such.
     #[inline(always)]
-    fn multiples_of_two(
-        groups: [&[[u8; 2]; GROUP]; 2],
+    fn codes_of_two(
+        groups: &[[[u8; 2]; GROUP]; 2],
         factors: [f32; 2],
-        sum: impl Fn(f32, f32) -> f32,
+        code: impl Fn(u32, f32) -> u32,
     ) -> [[u16; GROUP]; 2] {
         let (mut words, mut each) = ([[0; 8]; 2], [[0.0; 8]; 2]);
         for (((words, group), each), factor) in words.iter_mut().zip(groups).zip(&mut each).zip(factors) {
@@ -213,19 +192,18 @@ impl GroupLane<2> for Bf16 {
             *made = both(
                 *word,
                 #[inline(always)]
-                |x| sum(x, *factor),
+                |bits| code(bits, *factor),
             );
         }
         bytemuck::cast(made)
     }
 }
 
-/// The sums of two elements of bfloat16, which stay in one 32-bit lane: no vector has to be widened or narrowed.
+/// The codes of two elements of bfloat16, which stay in one 32-bit lane: no vector has to be widened or narrowed.
 #[inline(always)]
-fn both(pair: u32, sum: impl Fn(f32) -> f32) -> u32 {
+fn both(pair: u32, code: impl Fn(u32) -> u32) -> u32 {
     const UPPER: u32 = 0xFFFF_0000;
-    let sum = |bits: u32| sum(f32::from_bits(bits)).to_bits();
-    let both = sum(pair << 16) & !UPPER | sum(pair & UPPER) << 16;
+    let both = code(pair << 16) & !UPPER | code(pair & UPPER) << 16;
     if cfg!(target_endian = "little") { both } else { both.rotate_left(16) }
 }
 
@@ -276,6 +254,16 @@ impl GroupLane<2> for F16 {
     #[inline(always)]
     fn amax_of_each(largest: Self::Largest) -> [u16; GROUP] {
         bytemuck::cast(largest)
+    }
+
+    /// As [`F16::widen`](Lane::widen), without a question for infinity and NaN.
+    #[inline(always)]
+    fn finite(code: [u8; 2]) -> u32 {
+        let code = u32::from(u16::from_le_bytes(code));
+        let magnitude = (code & 0x7FFF) << 13;
+        let subnormal = f32::from_bits(magnitude + (113 << 23)) - f32::from_bits(113 << 23);
+        let bits = if magnitude < 1 << 23 { subnormal.to_bits() } else { magnitude + (112 << 23) };
+        bits | (code & 0x8000) << 16
     }
 
     #[inline(always)]

@@ -139,20 +139,20 @@ impl MxVector {
         (151 - self.fraction - self.bias) << self.fraction
     }
 
-    /// The code of an element, and [`MxVector::base`] more, as saturation and the place of the sign are left to
+    /// The code of an element in the lower 16 bits, and [`MxVector::base`] more, as saturation and the place of the sign are left to
     /// [`MxVector::finish`].
     ///
     /// Sign and exponent of the sum are those of the anchor, and its low bits are the multiple. Moved right by so many
     /// places that the exponent counts what the multiple does, it is added to itself. A normal multiple includes its hidden bit,
     /// which adds 1 to the exponent.
     #[inline(always)]
-    fn float(&self, bits: u32, factor: f32) -> u16 {
+    fn float(&self, bits: u32, factor: f32) -> u32 {
         let (places, least) = (23 - self.fraction, (128 - self.bias) << 23);
         let scaled = f32::from_bits(bits) * factor;
         let exponent = (scaled.to_bits() & 255 << 23).max(least);
         let anchor = exponent.wrapping_add(places << 23) | scaled.to_bits() & 1 << 31;
         let sum = (scaled + f32::from_bits(anchor)).to_bits();
-        sum.wrapping_add(sum >> places) as u16
+        sum.wrapping_add(sum >> places)
     }
 }
 

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use super::bfp_encode::BfpEncode;
 use super::column_packer::ColumnPacker;
-use super::encode::{Encode, MAX_GROUPS};
+use super::encode::{Encode, MAX_GROUPS, Order};
 use super::groups::GroupLane;
 use super::lanes::{Bf16, F16, F32, Lane};
 use super::mx::MxVector;
@@ -251,8 +251,13 @@ fn tiles_from<'a, const N: usize>(
 #[inline(always)]
 fn in_place_tiles<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode: E) {
     let (args, stored) = (on.args, on.args.stored(on.codec));
-    let offsets = array_offsets::<N>(stored.tile, stored.row, stored.faces());
-    let mut packer = TilePacker::<E, N>::new(encode, stored.tile);
+    let faces = stored.faces();
+    let beside = stored.tile.face_rows() == GROUP
+        && stored.tile.cols() == 2 * GROUP
+        && faces[1] == (N * GROUP) as isize;
+    let order = if beside { Order::Rows } else { Order::Stored };
+    let offsets = array_offsets::<N>(stored.tile, stored.row, faces);
+    let mut packer = TilePacker::<E, N>::new(encode, stored.tile, order);
     packer.start::<L>(offsets.arrays(on.src, on.at(0)));
     for t in 0..args.tiles {
         let (tiles, later) = tiles_from(&on, &offsets, t);
@@ -423,7 +428,7 @@ fn gathered_tiles<E: Encode>(mut on: Packing<'_>, encode: E) {
     let offsets = array_offsets::<4>(tile, here, within);
     let LineAligned(scratch) = &mut LineAligned([[0; 4]; TileShape::MAX_ELEMENTS]);
     scratch.fill(args.pad.to_le_bytes());
-    let mut packer = TilePacker::<E, 4>::new(encode, tile);
+    let mut packer = TilePacker::<E, 4>::new(encode, tile, Order::Stored);
     for t in 0..args.tiles {
         let at = on.at(t);
         for (r, line) in scratch.chunks_exact_mut(tile.cols()).take(rows).enumerate() {

@@ -3,8 +3,8 @@
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-use super::encode::{Encode, FinishLoop, GroupLoop, MAX_GROUPS, codes_at_once};
-use super::groups::GroupLane;
+use super::encode::{Encode, FinishLoop, GroupLoop, MAX_GROUPS, Order, codes_at_once};
+use super::groups::{EIGHT, GroupLane};
 use crate::formats::{GROUP, TileShape};
 use crate::memory::{Arrays, LineAligned, as_uninit, as_written};
 
@@ -13,7 +13,10 @@ use crate::memory::{Arrays, LineAligned, as_uninit, as_written};
 pub(crate) struct TilePacker<E, const N: usize> {
     encode: E,
     groups: usize,
+    order: Order,
     amax: [u16; MAX_GROUPS],
+    /// The amax of the first eight groups of the tile that is packed next, if codes are made at once.
+    first: [u16; EIGHT],
     /// The elements of the tile that is packed next. They are loaded while the one before is packed: L1 takes lines that share a set one
     /// by one, and does not keep more than some of them until they are read again.
     kept: LineAligned<[[[u8; N]; GROUP]; MAX_GROUPS]>,
@@ -22,8 +25,8 @@ pub(crate) struct TilePacker<E, const N: usize> {
 
 impl<E: Encode, const N: usize> TilePacker<E, N> {
     #[inline(always)]
-    pub(crate) fn new(encode: E, tile: TileShape) -> TilePacker<E, N> {
-        TilePacker::of_groups(encode, tile.elements() / GROUP)
+    pub(crate) fn new(encode: E, tile: TileShape, order: Order) -> TilePacker<E, N> {
+        TilePacker { order, ..TilePacker::of_groups(encode, tile.elements() / GROUP) }
     }
 
     /// For as many groups, at most those of the largest tile.
@@ -32,7 +35,9 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
         TilePacker {
             encode,
             groups,
+            order: Order::Stored,
             amax: [0; MAX_GROUPS],
+            first: [0; EIGHT],
             kept: LineAligned([[[0; N]; GROUP]; MAX_GROUPS]),
             codes: LineAligned([[0; GROUP]; MAX_GROUPS]),
         }
@@ -48,6 +53,11 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
             }
             *kept = *group;
         }
+        if codes_at_once::<E, L, N>() {
+            let [a, b] = self.order.quads(0);
+            let kept = self.kept.0.as_chunks().0;
+            self.first = L::amax_of_eight([&kept[a], &kept[b]]);
+        }
     }
 
     /// Packs the first of two tiles, which was taken before, its groups in storage order; takes the second, which is the next one; and
@@ -62,8 +72,16 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
         later: Arrays<'_, N, GROUP>,
         out: &mut [MaybeUninit<u8>],
     ) {
-        let TilePacker { encode, groups, amax, kept: LineAligned(kept), codes: LineAligned(codes) } = self;
-        let (encode, groups) = (*encode, *groups);
+        let TilePacker {
+            encode,
+            groups,
+            order,
+            amax,
+            first,
+            kept: LineAligned(kept),
+            codes: LineAligned(codes),
+        } = self;
+        let (encode, groups, order) = (*encode, *groups, *order);
         let [here, next] = tiles;
         let lane = PhantomData::<L>;
         if codes_at_once::<E, L, N>() {
@@ -71,9 +89,11 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
                 next,
                 later,
                 groups,
+                order,
                 factors: &[0.0; MAX_GROUPS],
                 codes,
                 amax,
+                first,
                 kept,
                 lane,
             });
@@ -85,7 +105,18 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
                 encode.search::<L, N>(&here, &amax[..groups], &mut exponents);
             }
             let factors = factors(encode, &exponents);
-            encode.make_codes(GroupLoop { next, later, groups, factors: &factors, codes, amax, kept, lane });
+            encode.make_codes(GroupLoop {
+                next,
+                later,
+                groups,
+                order,
+                factors: &factors,
+                codes,
+                amax,
+                first,
+                kept,
+                lane,
+            });
             known = Some((exponents, shared(encode, &exponents)));
         }
         let (header, out) = split_header::<E>(groups, out);
