@@ -1,6 +1,6 @@
 //! What a conversion does to an element, apart from where it lies: formats, codecs, casts and the fill.
 
-use kernels::{BlockCodec, BlockOptions, Cast, Number};
+use kernels::{BlockCodec, BlockOptions, Cast, Number, PackArgs};
 
 use super::ir::{Gather, LINE, Loop, MAX_BLOCK};
 use super::request::{Options, Sen169};
@@ -148,7 +148,8 @@ impl Conversion<'_> {
             return (Number::F32, 1);
         };
         // A search reads each number more than once.
-        let as_it_is = |number| matches!(number, Number::Bf16 | Number::F16) && !codec.options().search;
+        let short = |number: Number| number.size() == 2 && PackArgs::packs_rows_of(number);
+        let as_it_is = |number| short(number) && !codec.options().search;
         let (elements, covered) = (codec.tile().elements(), parts.iter().map(Gather::elements).sum::<u64>());
         let fits = self.src.codec.is_some_and(|codec| codec.fits_bf16());
         let number = match number {

@@ -234,7 +234,6 @@ impl InPlace {
     /// Whether the kernel reads such tiles at full speed: numbers that it widens itself, in rows or in whole columns.
     pub(crate) fn is_fast(self, codec: &BlockCodec, number: Number) -> bool {
         let rows = self.cols == 1 || self.src_col == number.size() as isize;
-        rows && matches!(number, Number::F32 | Number::Bf16 | Number::F16)
-            || self.args().packs_columns(codec, number)
+        rows && PackArgs::packs_rows_of(number) || self.args().packs_columns(codec, number)
     }
 }

@@ -3,7 +3,7 @@
 use wide::{i16x8, u32x4, u64x2};
 
 use super::interleave::Interleave;
-use super::lanes::{Bf16, F16, F32, Lane};
+use super::lanes::{Bf16, F16, F32, Lane, Sen169};
 use crate::formats::GROUP;
 
 /// A lane from which block formats are packed, a group of 16 elements at a time.
@@ -269,6 +269,38 @@ impl GroupLane<2> for F16 {
     #[inline(always)]
     fn upper(amax: u16) -> u32 {
         F16::widen(amax.to_le_bytes()) >> 16
+    }
+}
+
+impl GroupLane<2> for Sen169 {
+    #[inline(always)]
+    fn amax(group: &[[u8; 2]; GROUP]) -> u16 {
+        amax_of_words(group)
+    }
+
+    type Largest = [i16x8; 2];
+
+    #[inline(always)]
+    fn raise(largest: &mut Self::Largest, elements: &[[u8; 2]; GROUP]) {
+        raise_words(largest, elements);
+    }
+
+    #[inline(always)]
+    fn amax_of_each(largest: Self::Largest) -> [u16; GROUP] {
+        bytemuck::cast(largest)
+    }
+
+    /// As [`Sen169::widen`](Lane::widen), without a question for NaN.
+    #[inline(always)]
+    fn finite(code: [u8; 2]) -> u32 {
+        let code = u32::from(u16::from_le_bytes(code));
+        let magnitude = code & 0x7FFF;
+        (if magnitude == 0 { 0 } else { (magnitude << 14) + (96 << 23) }) | (code & 0x8000) << 16
+    }
+
+    #[inline(always)]
+    fn upper(amax: u16) -> u32 {
+        Sen169::widen(amax.to_le_bytes()) >> 16
     }
 }
 

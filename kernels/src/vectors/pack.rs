@@ -6,7 +6,7 @@ use super::bfp_encode::BfpEncode;
 use super::column_packer::ColumnPacker;
 use super::encode::{Encode, MAX_GROUPS, Order};
 use super::groups::GroupLane;
-use super::lanes::{Bf16, F16, F32, Lane};
+use super::lanes::{Bf16, F16, F32, Lane, Sen169};
 use super::mx::MxVector;
 use super::tile_packer::TilePacker;
 use crate::formats::{BlockCodec, GROUP, MX_BLOCK, Number, Rounding, Rule, TileShape};
@@ -51,6 +51,11 @@ pub struct PackArgs {
 }
 
 impl PackArgs {
+    /// Whether there is vector code for rows of such numbers that lie side by side: no tile is gathered first.
+    pub fn packs_rows_of(from: Number) -> bool {
+        matches!(from, Number::F32 | Number::Bf16 | Number::F16 | Number::Sen169)
+    }
+
     /// Whether these are whole tiles whose columns are runs of the source, and packed from there at full speed: no tile is
     /// gathered row by row first.
     pub fn packs_columns(&self, codec: &BlockCodec, from: Number) -> bool {
@@ -228,6 +233,7 @@ fn tiles<E: Encode>(level: impl Level, on: Packing<'_>, encode: E) {
         // What reads elements more than once prefers them widened.
         Number::Bf16 if rows && !E::SEARCHES => part!(level, in_place_tiles::<E, Bf16, 2>(on, encode)),
         Number::F16 if rows && !E::SEARCHES => part!(level, in_place_tiles::<E, F16, 2>(on, encode)),
+        Number::Sen169 if rows && !E::SEARCHES => part!(level, in_place_tiles::<E, Sen169, 2>(on, encode)),
         Number::F32 if columns && !E::SEARCHES => part!(level, tiles_of_columns::<E, F32, 4>(on, encode)),
         Number::Bf16 if columns && !E::SEARCHES => part!(level, tiles_of_columns::<E, Bf16, 2>(on, encode)),
         Number::F16 if columns && !E::SEARCHES => part!(level, tiles_of_columns::<E, F16, 2>(on, encode)),
@@ -296,6 +302,7 @@ fn blocks(level: impl Level, on: Packing<'_>, encode: MxVector) {
         Number::F32 if whole => part!(level, in_place_blocks::<F32, 4>(on, encode)),
         Number::Bf16 if whole => part!(level, in_place_blocks::<Bf16, 2>(on, encode)),
         Number::F16 if whole => part!(level, in_place_blocks::<F16, 2>(on, encode)),
+        Number::Sen169 if whole => part!(level, in_place_blocks::<Sen169, 2>(on, encode)),
         _ => part!(level, gathered_blocks(on, encode)),
     }
 }
@@ -466,6 +473,7 @@ fn gather_any(on: &Packing<'_>, at: usize, col: isize, line: &mut [[u8; 4]]) {
         Number::F32 => gather::<F32, 4>(on.src, at, col, line),
         Number::Bf16 => gather::<Bf16, 2>(on.src, at, col, line),
         Number::F16 => gather::<F16, 2>(on.src, at, col, line),
+        Number::Sen169 => gather::<Sen169, 2>(on.src, at, col, line),
         other => {
             for (c, to) in line.iter_mut().enumerate() {
                 let at = at.wrapping_add_signed((c as isize).wrapping_mul(col));
