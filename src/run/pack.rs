@@ -476,7 +476,7 @@ impl Loops {
         let mut outside: SmallVec<[Loop; 12]> = SmallVec::new();
         // Iterations, bytes of the source (or of what was unpacked of it), bytes of the slots.
         let mut inside: SmallVec<[(u64, i64, i64); 12]> = SmallVec::new();
-        for l in loops {
+        for mut l in loops {
             let far = l.step[5].saturating_mul(size);
             let near = match codec {
                 _ if l.step[0] != 0 => None,
@@ -484,11 +484,13 @@ impl Loops {
                 Some(_) if l.step[1] == 0 => Some(l.step[2].saturating_mul(4)),
                 Some(codec) => {
                     let elements = codec.tile().elements();
-                    let fits = row.tiles == 1 && l.n <= (Scratch::ROOM / elements) as u64;
-                    let suits = fits && l.step[1] > 0 && l.step[2] == 0;
+                    let suits = row.tiles == 1 && l.step[1] > 0 && l.step[2] == 0;
                     suits.then(|| {
-                        row = TileRow { at: 0, tiles: l.n as usize, step: l.step[1] as usize };
+                        let (first, rest) = part_of(l, Scratch::ROOM / elements);
+                        row = TileRow { at: 0, tiles: first.n as usize, step: first.step[1] as usize };
                         row_step = far;
+                        outside.extend(rest);
+                        l = first;
                         elements as i64 * 4
                     })
                 }
@@ -510,6 +512,14 @@ impl Loops {
         }
         Loops { window, outer, taken: rest.len(), outside, row, row_step, slots }
     }
+}
+
+/// The first iterations of a loop, as many as divide it into equal parts of at most so many, and the loop from part to part, if there are
+/// others.
+fn part_of(l: Loop, most: usize) -> (Loop, Option<Loop>) {
+    let n = (1..=l.n.min(most as u64)).rev().find(|n| l.n.is_multiple_of(*n)).unwrap_or(1);
+    let parts = Loop { n: l.n / n, step: l.step.map(|step| step.saturating_mul(n as i64)) };
+    (Loop { n, ..l }, Some(parts).filter(|parts| parts.n > 1))
 }
 
 /// A window of two of the loops (iterations, bytes of the source, bytes of the slots), and the others: its columns are the
