@@ -1,6 +1,6 @@
 //! What a conversion does to an element, apart from where it lies: formats, codecs, casts and the fill.
 
-use kernels::{BlockCodec, BlockOptions, Cast, Number, PackArgs};
+use kernels::{BlockCodec, BlockOptions, Cast, Kernels, Number, PackArgs};
 
 use super::ir::{Gather, LINE, Loop, MAX_BLOCK};
 use super::request::{Options, Sen169};
@@ -133,10 +133,12 @@ pub(crate) struct Conversion<'a> {
 }
 
 impl Conversion<'_> {
-    /// Whether tiles with these parts are those of the source, in its codec, and may be copied.
+    /// Whether tiles with these parts are those of the source, and may be copied, or made of its codes alone.
     pub(crate) fn copies_tiles(&self, parts: &[Gather]) -> bool {
-        match (self.dst.codec, parts) {
-            (Some(codec), [part]) => self.src.codec == Some(codec) && part.is_whole_tile(&codec),
+        match (self.src.codec, self.dst.codec, parts) {
+            (Some(from), Some(to), [part]) => {
+                (from == to || Kernels::requantizes(&from, &to)) && part.is_whole_tile(&to)
+            }
             _ => false,
         }
     }

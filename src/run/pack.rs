@@ -66,7 +66,8 @@ impl Task<'_, '_> {
         }
     }
 
-    /// Puts tiles of the source's own codec: those that packing would give back are copied as they are.
+    /// Puts tiles of which the source has each: those that packing would give back are copied as they are, or made of the source's codes where
+    /// these have another width.
     fn copy_or_pack<const N: usize>(
         &mut self,
         nest: &ScheduledNest,
@@ -76,8 +77,8 @@ impl Task<'_, '_> {
         to: usize,
     ) {
         let plan = self.plan;
-        let (Some(codec), row) = (plan.dst.codec, nest.schedule.tiles) else { return };
-        let (bytes, source) = (codec.tile_bytes(), self.source);
+        let (Some(of_source), Some(codec)) = (plan.src.codec, plan.dst.codec) else { return };
+        let (row, source, bytes) = (nest.schedule.tiles, self.source, codec.tile_bytes());
         let (tiles, moves, dst_tile) = row.map_or((1, [0; 3], bytes), |i| {
             (size[i] as usize, part.moves[i], linear(plan, nest.loops[i].step) as usize)
         });
@@ -85,28 +86,39 @@ impl Task<'_, '_> {
         let room = plan.conversion().brought_together(parts).1;
         // Tiles that are looked at and copied at a time; one, where the next one may lie in any unit or in front.
         let follows = moves[0] == 0 && moves[1] >= 0;
-        let most = if follows { tiles_together(bytes) } else { 1 };
+        let most = if follows { tiles_together(bytes.max(of_source.tile_bytes())) } else { 1 };
         let (mut first, mut size, mut done) = (*first, *size, 0);
         let begin = row.map_or(0, |i| first[i]);
         while done < tiles {
             let [unit, byte, _] = self.moved(part, &first);
             let (from, to) = ((plan.src.space.unit_at(unit) + byte) as usize, to + done * dst_tile);
             let (step, ahead) = (moves[1].max(0) as usize, most.min(tiles - done));
-            let copied = plan.kernels.canonical_tiles(&codec, source, from, step, ahead);
+            let next = from.wrapping_add(ahead.wrapping_mul(step));
+            let Task { out, block, .. } = &mut *self;
+            let (copied, made, at, apart) = if of_source == codec {
+                (plan.kernels.canonical_tiles(&codec, source, from, step, ahead), source, from, step)
+            } else {
+                let Block(made) = block.get_or_insert_with(Block::zero);
+                let count = plan.kernels.requantize(&of_source, &codec, source, from, step, ahead, made);
+                (count, &made[..], 0, bytes)
+            };
             // Tiles that follow one another on both sides are one run; where lines are stored past the caches, what is looked at next is
             // fetched meanwhile, a part of it for each part that is stored.
-            let (runs, [read, written], run) = match (step, dst_tile) == (bytes, bytes) {
+            let (runs, [read, written], run) = match (apart, dst_tile) == (bytes, bytes) {
                 true => (1, [0; 2], copied * bytes),
-                false => (copied, [step, dst_tile], bytes),
+                false => (copied, [apart, dst_tile], bytes),
             };
             let part = if plan.streams { COPIED } else { run.max(1) };
+            // As many bytes of the source as so many of what is stored are made of.
+            let looked_at = |stored: usize| stored.saturating_mul(step) / apart.max(1);
             for i in 0..runs {
-                let (from, to) = (from + i * read, to + i * written);
-                for (k, bytes) in source[from..][..run].chunks(part).enumerate() {
+                let to = to + i * written;
+                for (k, stored) in made[at + i * read..][..run].chunks(part).enumerate() {
                     if plan.streams {
-                        kernels::prefetch(source, from + ahead * step + k * part, bytes.len());
+                        let behind = looked_at(i * read + k * part);
+                        kernels::prefetch(source, next.saturating_add(behind), looked_at(stored.len()));
                     }
-                    plan.kernels.stream(bytes, self.out, to + k * part);
+                    plan.kernels.stream(stored, out, to + k * part);
                 }
             }
             done += copied;

@@ -18,9 +18,9 @@ use crate::moves::convert::Conversion;
 use crate::moves::copy;
 use crate::moves::fill::Runs;
 use crate::moves::segments::{self, Segment};
-use crate::vectors::canonical;
 use crate::vectors::pack::{PackArgs, Packing};
 use crate::vectors::unpack::{UnpackArgs, Unpacking};
+use crate::vectors::{canonical, requantize};
 
 /// Copies.
 impl Kernels {
@@ -422,6 +422,54 @@ impl Kernels {
         tiles: usize,
     ) -> usize {
         self.run(CanonicalTiles { codec, src: &src[at..], step, tiles })
+    }
+
+    /// Whether [`Kernels::requantize`] knows tiles of `from` and of `to`: block floats with an exponent of 8 bits and codes of other widths, in
+    /// tiles of one shape, without options but that both may be transposed.
+    pub fn requantizes(from: &BlockCodec, to: &BlockCodec) -> bool {
+        requantize::knows(from, to)
+    }
+
+    /// Puts packed tiles, `step` bytes apart from byte `at` of `src` on, as tiles of another format side by side in `dst`, up to the first
+    /// that [`Kernels::canonical_tiles`] does not count; how many. Each is what [`BlockCodec::pack_scalar`] makes of what
+    /// [`BlockCodec::unpack_scalar`] makes of it.
+    ///
+    /// # Panics
+    /// Unless [`Kernels::requantizes`] says that it knows both, when a tile that is looked at lies outside `src`, and when `dst` has less than
+    /// `tiles` tiles.
+    #[expect(clippy::too_many_arguments, reason = "two places and what lies there")]
+    pub fn requantize(
+        &self,
+        from: &BlockCodec,
+        to: &BlockCodec,
+        src: &[u8],
+        at: usize,
+        step: usize,
+        tiles: usize,
+        dst: &mut [u8],
+    ) -> usize {
+        assert!(requantize::knows(from, to), "{from:?} as {to:?}");
+        let dst = &mut dst[..tiles * to.tile_bytes()];
+        self.run(Requantizing { from, to, src: &src[at..], step, tiles, dst })
+    }
+}
+
+/// What [`Kernels::requantize`] was asked.
+struct Requantizing<'a> {
+    from: &'a BlockCodec,
+    to: &'a BlockCodec,
+    src: &'a [u8],
+    step: usize,
+    tiles: usize,
+    dst: &'a mut [u8],
+}
+
+impl Body for Requantizing<'_> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run(self) -> usize {
+        requantize::leading(self.from, self.to, self.src, self.step, self.tiles, self.dst)
     }
 }
 

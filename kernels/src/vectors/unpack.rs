@@ -495,7 +495,7 @@ fn put_scalar<D: Decode, L: Lane<N>, const N: usize>(
 
 /// The codes of a whole tile or block, each in the upper bits of a byte.
 #[inline(always)]
-fn spread<'a>(bits: usize, packed: &'a [u8], bytes: &'a mut [[u8; GROUP]]) -> &'a [[u8; GROUP]] {
+pub(super) fn spread<'a>(bits: usize, packed: &'a [u8], bytes: &'a mut [[u8; GROUP]]) -> &'a [[u8; GROUP]] {
     let spread = bytes.as_flattened_mut();
     match bits {
         8 => return packed.as_chunks().0,

@@ -1,0 +1,118 @@
+//! Tiles of block floats that become those of another width are what packing makes of what they decode to, at every level.
+
+use tilewright_kernels::{BlockCodec, BlockFormat, BlockOptions, Isa, Kernels, Rounding, TileShape};
+
+const FORMATS: [BlockFormat; 3] = [BlockFormat::Bfp8B, BlockFormat::Bfp4B, BlockFormat::Bfp2B];
+
+fn codec(format: BlockFormat, shape: [usize; 2], transposed: bool) -> BlockCodec {
+    let options = BlockOptions { transposed, ..BlockOptions::default() };
+    BlockCodec::new(format, TileShape::new(shape[0], shape[1]).unwrap(), options).unwrap()
+}
+
+fn packed_again(from: &BlockCodec, to: &BlockCodec, tile: &[u8]) -> Vec<u8> {
+    let mut values = vec![0.0; from.tile().elements()];
+    from.unpack_scalar(tile, &mut values);
+    let mut packed = vec![0; to.tile_bytes()];
+    to.pack_scalar(&values, &mut packed);
+    packed
+}
+
+/// A tile of which each group has one of the shared bytes and, behind a code with the largest magnitude, other codes in order: all there are
+/// in so many tiles.
+fn tile(codec: &BlockCodec, turn: usize) -> Vec<u8> {
+    let (bits, elements) = (codec.code_bits(), codec.tile().elements());
+    let (largest, mask) = ((1 << (bits - 1)) - 1, (1 << bits) - 1);
+    let mut tile = vec![0; codec.tile_bytes()];
+    let header = codec.header_bytes();
+    for group in 0..elements / 16 {
+        tile[group] = ((turn * 64 + group) * 5) as u8;
+    }
+    for element in 0..elements {
+        let code = (turn * elements + element) * 7 & mask;
+        let negative_zero = code == largest + 1;
+        let code = if element % 16 == 0 {
+            largest
+        } else if negative_zero {
+            0
+        } else {
+            code
+        };
+        tile[header + element * bits / 8] |= (code << (element * bits % 8)) as u8;
+    }
+    tile
+}
+
+#[test]
+fn requantized_tiles_are_those_that_packing_makes() {
+    let (mut made, mut left) = (0, 0);
+    for from in FORMATS {
+        for to in FORMATS.into_iter().filter(|&to| to != from) {
+            for (shape, transposed) in
+                [([32, 32], false), ([32, 32], true), ([16, 16], false), ([4, 16], false)]
+            {
+                let (from, to) = (codec(from, shape, transposed), codec(to, shape, transposed));
+                assert!(Kernels::requantizes(&from, &to));
+                let (step, tiles) = (from.tile_bytes() + 3, 13);
+                for turn in 0..if cfg!(miri) { 1 } else { 20 } {
+                    let mut src = vec![0xEE; 2 + tiles * step];
+                    for t in 0..tiles {
+                        let tile = tile(&from, turn * tiles + t);
+                        src[2 + t * step..][..tile.len()].copy_from_slice(&tile);
+                    }
+                    for kernels in Isa::available().filter_map(Kernels::for_isa) {
+                        for t in 0..tiles {
+                            let at = 2 + t * step;
+                            let mut dst = vec![0xEE; (tiles - t) * to.tile_bytes() + 1];
+                            let count = kernels.requantize(&from, &to, &src, at, step, tiles - t, &mut dst);
+                            assert_eq!(count, kernels.canonical_tiles(&from, &src, at, step, tiles - t));
+                            let want: Vec<u8> = (t..t + count)
+                                .flat_map(|t| {
+                                    packed_again(&from, &to, &src[2 + t * step..][..from.tile_bytes()])
+                                })
+                                .collect();
+                            assert!(dst[..want.len()] == want, "{from:?} as {to:?}, turn {turn}, tile {t}");
+                            assert!(dst[want.len()..].iter().all(|&byte| byte == 0xEE));
+                            (made, left) = (made + count, left + tiles - t - count);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(made > 0 && left > 0, "{made} and {left}");
+}
+
+/// Tiles of zeros keep the exponent of none.
+#[test]
+fn zeros_are_requantized() {
+    for (from, to) in [(BlockFormat::Bfp8B, BlockFormat::Bfp4B), (BlockFormat::Bfp2B, BlockFormat::Bfp8B)] {
+        let (from, to) = (codec(from, [32, 32], false), codec(to, [32, 32], false));
+        let (src, mut dst) = (vec![0; from.tile_bytes()], vec![1; to.tile_bytes()]);
+        assert_eq!(
+            Kernels::for_isa(Isa::best()).unwrap().requantize(&from, &to, &src, 0, src.len(), 1, &mut dst),
+            1
+        );
+        assert_eq!(dst, packed_again(&from, &to, &src));
+    }
+}
+
+#[test]
+fn formats_that_are_not_known_are_said() {
+    let plain = |format| codec(format, [32, 32], false);
+    let (bfp8, bfp4) = (plain(BlockFormat::Bfp8B), plain(BlockFormat::Bfp4B));
+    let with = |format, options| BlockCodec::new(format, TileShape::DEFAULT, options).unwrap();
+    let rounded = BlockOptions { rounding: Rounding::Truncate, ..BlockOptions::default() };
+    let searched = BlockOptions { search: true, ..BlockOptions::default() };
+    for (from, to) in [
+        (bfp8, bfp8),
+        (bfp8, plain(BlockFormat::Bfp4A)),
+        (plain(BlockFormat::Bfp8A), bfp4),
+        (bfp8, plain(BlockFormat::MxFp8E4M3)),
+        (bfp8, codec(BlockFormat::Bfp4B, [32, 32], true)),
+        (bfp8, codec(BlockFormat::Bfp4B, [16, 32], false)),
+        (bfp8, with(BlockFormat::Bfp4B, rounded)),
+        (bfp8, with(BlockFormat::Bfp4B, searched)),
+    ] {
+        assert!(!Kernels::requantizes(&from, &to), "{from:?} as {to:?}");
+    }
+}
