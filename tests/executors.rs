@@ -376,10 +376,10 @@ fn large_tensors_are_split() {
     }
 }
 
-/// Tiles of a block format go to other places of the same format: as packing makes them, so that they can be copied, and some of
-/// them changed, so that they have to be packed again.
+/// Tiles of a block format go to other places of the same format, and of block floats of another width: as packing makes them, so that they
+/// can be copied or made of their codes, and some of them changed, so that they have to be packed again.
 #[test]
-fn tiles_go_to_tiles_of_their_format() {
+fn tiles_go_to_tiles_of_their_family() {
     let shape = [2, 70, 170];
     let tensor = Tensor { shape: shape.to_vec(), dtype: DType::F32 };
     let host = dense(&tensor);
@@ -401,22 +401,27 @@ fn tiles_go_to_tiles_of_their_format() {
     };
     let layout = |text: &str| text.parse::<Descriptor>()?.layout(&tensor, &Placement::default());
     let mut pairs = 0;
-    for (format, metal) in [("bfloat8_b", "bfp_bf8"), ("mxfp4", "mxfp4")] {
+    let layouts = |(format, metal): (&str, &str)| {
         let layouts: Vec<Layout> =
             places(format, metal).iter().filter_map(|text| layout(text).ok()).collect();
         assert!(layouts.len() >= 4, "{format}");
-        for from in &layouts {
+        layouts
+    };
+    let (bfp8, bfp4, mxfp4) = (("bfloat8_b", "bfp_bf8"), ("bfloat4_b", "bfp_bf4"), ("mxfp4", "mxfp4"));
+    for (from, to) in [(bfp8, bfp8), (bfp8, bfp4), (bfp4, bfp8), (mxfp4, mxfp4)] {
+        let to = layouts(to);
+        for from in &layouts(from) {
             let mut packed = reference(&host, from, &Options::default(), &source).unwrap();
-            for to in &layouts {
+            for to in &to {
                 check_bytes(from, to, &packed);
                 pairs += 1;
             }
             let changed = ramp(packed.len());
             packed.iter_mut().zip(&changed).skip(1500).step_by(5000).for_each(|(byte, other)| *byte ^= other);
-            layouts.iter().step_by(2).for_each(|to| drop(check_bytes(from, to, &packed)));
+            to.iter().step_by(2).for_each(|to| drop(check_bytes(from, to, &packed)));
         }
     }
-    assert!(pairs > 50, "{pairs}");
+    assert!(pairs > 100, "{pairs}");
 }
 
 /// Every schedule that nests can have, each at the smallest size that takes it.

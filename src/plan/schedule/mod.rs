@@ -419,17 +419,22 @@ mod tests {
     #[test]
     fn calls_have_many_small_tiles() {
         let (sticks, rows) = ("SpyreTensorLayout((64, 128), torch.float16)", "memref<64x128xmxfp8_e4m3>");
-        let scheduled = |from: &str, to: &str| {
-            let plan = plan(&[64, 128], DType::F16, from, to, Store::Cached);
+        let panels = "([2, 64, 64], [4096, 64, 1], [64, 128, 1])";
+        let scheduled = |dtype: DType, from: &str, to: &str| {
+            let plan = plan(&[64, 128], dtype, from, to, Store::Cached);
             let Nest { loops, schedule, .. } = &plan.nests[0];
             (loops.iter().map(|l| l.n).collect::<Vec<_>>(), schedule.clone())
         };
-        // Two blocks are a stick. There is room for 128 of them as f32.
-        let (loops, packed) = scheduled(sticks, rows);
+        // Two blocks are a row of a panel. There is room for 128 of them as f32.
+        let (loops, packed) = scheduled(DType::F64, panels, rows);
         assert_eq!((&*loops, &*packed.blocks, packed.tiles), (&[64, 2, 2][..], &[32, 2, 2][..], None));
         assert!(packed.compacted);
-        // A call that unpacks takes a block of each row.
-        let (loops, unpacked) = scheduled(rows, sticks);
+        // A call that packs what it reads as it lies takes a block of each row.
+        let (loops, packed) = scheduled(DType::F16, sticks, rows);
+        assert_eq!((&*loops, &*packed.blocks, packed.tiles), (&[64, 2, 2][..], &[64, 1, 1][..], Some(0)));
+        assert!(packed.in_place.is_some());
+        // So does a call that unpacks.
+        let (loops, unpacked) = scheduled(DType::F16, rows, sticks);
         assert_eq!(unpacked.tiles.map(|i| loops[i]), Some(64));
     }
 
