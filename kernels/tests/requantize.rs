@@ -24,11 +24,11 @@ fn tile(codec: &BlockCodec, turn: usize) -> Vec<u8> {
     let (largest, mask) = ((1 << (bits - 1)) - 1, (1 << bits) - 1);
     let mut tile = vec![0; codec.tile_bytes()];
     let header = codec.header_bytes();
-    for group in 0..elements / 16 {
-        tile[group] = ((turn * 64 + group) * 5) as u8;
+    for (group, shared) in tile.iter_mut().enumerate().take(elements / 16) {
+        *shared = ((turn * 64 + group) * 5) as u8;
     }
     for element in 0..elements {
-        let code = (turn * elements + element) * 7 & mask;
+        let code = ((turn * elements + element) * 7) & mask;
         let negative_zero = code == largest + 1;
         let code = if element % 16 == 0 {
             largest
