@@ -8,8 +8,8 @@ use crate::formats::GROUP;
 
 /// A lane from which block formats are packed, a group of 16 elements at a time.
 pub(crate) trait GroupLane<const N: usize>: Lane<N> {
-    /// Whether codes are made as soon as the amax of eight groups is found. The other way, one tile later, is for groups whose amax takes
-    /// longer to find.
+    /// Whether codes are made eight groups behind their amax. The other way is one tile behind, and faster where a vector has one group of
+    /// codes: f32 so has 5.1 instead of 5.7 G elements/s in L2 on Zen 4.
     const CODES_AT_ONCE: bool = false;
 
     /// The amax of a group, its largest magnitude: the upper 16 bits of it.
