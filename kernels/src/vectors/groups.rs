@@ -129,25 +129,33 @@ impl GroupLane<4> for F32 {
     }
 }
 
+/// What all groups of 16-bit elements have, whose magnitudes are in the order of their bits.
+macro_rules! groups_of_words {
+    () => {
+        #[inline(always)]
+        fn amax(group: &[[u8; 2]; GROUP]) -> u16 {
+            largest(magnitudes(group))
+        }
+
+        type Largest = [i16x8; 2];
+
+        #[inline(always)]
+        fn raise(largest: &mut Self::Largest, elements: &[[u8; 2]; GROUP]) {
+            let [a, b] = of_words(elements);
+            *largest = [largest[0].max(a), largest[1].max(b)];
+        }
+
+        #[inline(always)]
+        fn amax_of_each(largest: Self::Largest) -> [u16; GROUP] {
+            bytemuck::cast(largest)
+        }
+    };
+}
+
 impl GroupLane<2> for Bf16 {
     const CODES_AT_ONCE: bool = true;
 
-    #[inline(always)]
-    fn amax(group: &[[u8; 2]; GROUP]) -> u16 {
-        amax_of_words(group)
-    }
-
-    type Largest = [i16x8; 2];
-
-    #[inline(always)]
-    fn raise(largest: &mut Self::Largest, elements: &[[u8; 2]; GROUP]) {
-        raise_words(largest, elements);
-    }
-
-    #[inline(always)]
-    fn amax_of_each(largest: Self::Largest) -> [u16; GROUP] {
-        bytemuck::cast(largest)
-    }
+    groups_of_words!();
 
     #[inline(always)]
     fn upper(amax: u16) -> u32 {
@@ -224,13 +232,6 @@ fn of_words(group: &[[u8; 2]; GROUP]) -> [i16x8; 2] {
     bytemuck::cast::<_, [i16x8; 2]>(words).map(|words| words & i16x8::splat(0x7FFF))
 }
 
-/// [`GroupLane::raise`] of 16-bit elements.
-#[inline(always)]
-fn raise_words(largest: &mut [i16x8; 2], elements: &[[u8; 2]; GROUP]) {
-    let [a, b] = of_words(elements);
-    *largest = [largest[0].max(a), largest[1].max(b)];
-}
-
 /// The larger of the lower half and the upper half of two vectors, lane by lane, interleaved in lanes of `L`.
 #[inline(always)]
 fn raised<L: Interleave>(a: i16x8, b: i16x8) -> i16x8 {
@@ -239,22 +240,7 @@ fn raised<L: Interleave>(a: i16x8, b: i16x8) -> i16x8 {
 }
 
 impl GroupLane<2> for F16 {
-    #[inline(always)]
-    fn amax(group: &[[u8; 2]; GROUP]) -> u16 {
-        amax_of_words(group)
-    }
-
-    type Largest = [i16x8; 2];
-
-    #[inline(always)]
-    fn raise(largest: &mut Self::Largest, elements: &[[u8; 2]; GROUP]) {
-        raise_words(largest, elements);
-    }
-
-    #[inline(always)]
-    fn amax_of_each(largest: Self::Largest) -> [u16; GROUP] {
-        bytemuck::cast(largest)
-    }
+    groups_of_words!();
 
     /// As [`F16::widen`](Lane::widen), without a question for infinity and NaN.
     #[inline(always)]
@@ -273,22 +259,7 @@ impl GroupLane<2> for F16 {
 }
 
 impl GroupLane<2> for Sen169 {
-    #[inline(always)]
-    fn amax(group: &[[u8; 2]; GROUP]) -> u16 {
-        amax_of_words(group)
-    }
-
-    type Largest = [i16x8; 2];
-
-    #[inline(always)]
-    fn raise(largest: &mut Self::Largest, elements: &[[u8; 2]; GROUP]) {
-        raise_words(largest, elements);
-    }
-
-    #[inline(always)]
-    fn amax_of_each(largest: Self::Largest) -> [u16; GROUP] {
-        bytemuck::cast(largest)
-    }
+    groups_of_words!();
 
     /// As [`Sen169::widen`](Lane::widen), without a question for NaN.
     #[inline(always)]
@@ -302,9 +273,4 @@ impl GroupLane<2> for Sen169 {
     fn upper(amax: u16) -> u32 {
         Sen169::widen(amax.to_le_bytes()) >> 16
     }
-}
-
-#[inline(always)]
-fn amax_of_words(group: &[[u8; 2]; GROUP]) -> u16 {
-    largest(magnitudes(group))
 }
