@@ -133,8 +133,8 @@ pub(crate) struct Conversion<'a> {
 }
 
 impl Conversion<'_> {
-    /// Whether tiles with these parts are those of the source, and may be copied, or made of its codes alone.
-    pub(crate) fn copies_tiles(&self, parts: &[Gather]) -> bool {
+    /// Whether tiles with these parts are each one of the source, which may be copied, or give its codes alone.
+    pub(crate) fn maps_tiles(&self, parts: &[Gather]) -> bool {
         match (self.src.codec, self.dst.codec, parts) {
             (Some(from), Some(to), [part]) => {
                 (from == to || Kernels::requantizes(&from, &to)) && part.is_whole_tile(&to)

@@ -59,7 +59,7 @@ impl Task<'_, '_> {
                 };
                 plan.kernels.pack(&codec, number, self.source, &args, self.out, to);
             }
-            (None, [part]) if plan.conversion().copies_tiles(parts) => {
+            (None, [part]) if plan.conversion().maps_tiles(parts) => {
                 self.copy_or_pack(nest, part, first, size, to);
             }
             _ => self.pack_together(nest, parts, first, size, to, later),
@@ -563,6 +563,8 @@ fn split(loops: &mut SmallVec<[(u64, i64, i64); 12]>, size: i64) -> (Window, &[(
 
 #[cfg(test)]
 mod tests {
+    use kernels::{BlockFormat, BlockOptions};
+
     use super::*;
     use crate::family::{Descriptor, Placement, Tensor};
     use crate::run::{Inline, reference};
@@ -605,6 +607,20 @@ mod tests {
         let outer = &loops.outer[..loops.taken];
         let expect = [(8, 1024, 1024), (2, 512, 32)].map(|(n, src, dst)| OuterLoop { n, src, dst });
         assert_eq!(outer, expect);
+    }
+
+    #[test]
+    fn more_tiles_of_a_block_source_than_there_is_room_for_are_equal_parts() {
+        let codec = BlockCodec::new(BlockFormat::Bfp8B, TileShape::DEFAULT, BlockOptions::default()).unwrap();
+        for (tiles, calls, each) in [(3, 1, 3), (8, 2, 4), (9, 3, 3), (7, 7, 1)] {
+            let slots = Loop { n: 1024, step: [0, 0, 1, 0, 0, 1] };
+            let Loops { row, row_step, outside, .. } =
+                Loops::new([slots, one(tiles, 1088, 1024)].into_iter(), Some(&codec), 2);
+            assert_eq!((row.tiles, row.step, row_step), (each, 1088, 2048));
+            let parts = one(calls, 1088 * each as i64, 1024 * each as i64);
+            let got = outside.first().map_or((1, parts.step), |l| (l.n, l.step));
+            assert_eq!((outside.len(), got), (usize::from(calls > 1), (calls, parts.step)));
+        }
     }
 
     #[test]

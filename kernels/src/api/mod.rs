@@ -360,9 +360,9 @@ impl Kernels {
     /// Packs a row of tiles of elements of format `from` by [`BlockCodec::pack_scalar`]'s rule: each element is
     /// converted to f32 (one rounding, for f64 only), then packed. Tile t goes to byte `dst_at + t * dst_tile` of `dst`.
     ///
-    /// Fast are the formats that [`PackArgs::packs_rows_of`] names with contiguous columns; what lies otherwise is better converted to f32 first. Non-temporal
-    /// stores, where the destination has them, are used for tiles of a line or more, and for blocks of MX formats as the OCP
-    /// text has them that follow one another.
+    /// Fast are the formats that [`PackArgs::packs_rows_of`] names with contiguous columns; what lies otherwise is better converted
+    /// to f32 first. Non-temporal stores, where the destination has them, are used for tiles of a line or more, and for blocks of MX
+    /// formats as the OCP text has them that follow one another.
     ///
     /// # Panics
     /// When a byte to read lies outside `src` or a packed tile outside `dst`, `rows` or `cols` exceed the tile, or packed tiles

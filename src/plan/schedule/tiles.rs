@@ -37,7 +37,7 @@ pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<
     let row = loops.last().filter(|l| follows(l)).map_or(1, |l| l.n).saturating_mul(elements as u64);
     let is_apart = streams && bytes < LINE && row < tuning.call_elements as u64;
     let reads_in_place = in_place.is_some() && !is_apart && !(0..loops.len()).any(repeats);
-    if conversion.copies_tiles(parts) || reads_in_place {
+    if conversion.maps_tiles(parts) || reads_in_place {
         in_rows(loops, parts, in_place, conversion)
     } else {
         brought_together(loops, parts, conversion)

@@ -80,7 +80,7 @@ fn packs(nest: &ScheduledNest, parts: &[Gather], conversion: Conversion<'_>) -> 
         let Some([unit, _, slot]) = parts.first().map(|part| part.moves[i]) else { return false };
         blocks[i] == 1 || in_place.is_none() || (unit == 0 && slot == 0)
     });
-    taken && row && (in_place.is_some() || conversion.copies_tiles(parts))
+    taken && row && (in_place.is_some() || conversion.maps_tiles(parts))
 }
 
 /// The loops of a window stay inside of one unit of the source, and of a block source inside of one tile; those from tile
