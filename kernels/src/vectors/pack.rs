@@ -296,7 +296,7 @@ fn tiles_of_columns<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<
 /// time, and put behind their scales from there.
 #[inline(always)]
 fn blocks(level: impl Level, on: Packing<'_>, encode: MxVector) {
-    let runs = on.args.src_col == on.from.size() as isize && on.args.faces.is_none();
+    let runs = on.args.src_col == on.from.size() as isize;
     let whole = runs && on.args.rows == 1 && on.args.cols == MX_BLOCK;
     match on.from {
         Number::F32 if whole => part!(level, in_place_blocks::<F32, 4>(on, encode)),
@@ -316,6 +316,7 @@ type PackedBlocks = [u8; BLOCKS + TileShape::MAX_ELEMENTS];
 #[inline(always)]
 fn in_place_blocks<L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode: MxVector) {
     let (src, args, step) = (on.src, on.args, on.args.src_tile);
+    let [_, beside] = on.args.stored(on.codec).faces();
     // The call that comes next may be of the blocks behind these.
     let behind = args.tiles.saturating_add(2 * BLOCKS);
     let goes_on = args.prefetch_distance != 0
@@ -330,7 +331,7 @@ fn in_place_blocks<L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode:
         let mut offsets = [0; MAX_GROUPS];
         for (block, pair) in offsets.as_chunks_mut::<2>().0.iter_mut().take(count).enumerate() {
             let at = (block as isize).wrapping_mul(step);
-            *pair = [at, at.wrapping_add((GROUP * N) as isize)];
+            *pair = [at, at.wrapping_add(beside)];
         }
         let offsets = ArrayOffsets::<N, GROUP>::new(offsets);
         let mut packer = TilePacker::<MxVector, N>::of_groups(encode, 2 * count);

@@ -22,9 +22,8 @@ pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<
     let Conversion { src, dst, op, streams, tuning, .. } = conversion;
     let in_place = match (dst.codec, op) {
         (Some(codec), Op::Convert(number, _)) if src.codec.is_none() => {
-            // Faces are packed from where they lie if a kernel takes their rows as they are, rows of blocks are not.
-            let rows_of_faces =
-                |tile: &InPlace| tile.src_col == number.size() as isize && !codec.options().compact;
+            // Faces are packed from where they lie if a kernel takes their rows as they are.
+            let rows_of_faces = |tile: &InPlace| tile.src_col == number.size() as isize;
             in_place(parts, codec.tile())
                 .filter(|tile| tile.is_fast(&codec, number) && (tile.faces.is_none() || rows_of_faces(tile)))
         }
