@@ -231,9 +231,10 @@ impl InPlace {
         }
     }
 
-    /// Whether the kernel reads such tiles at full speed: numbers that it widens itself, in rows or in whole columns.
-    pub(crate) fn is_fast(self, codec: &BlockCodec, number: Number) -> bool {
+    /// Whether the kernel reads such tiles, `src_tile` bytes apart, at full speed: numbers that it widens itself, in rows or in whole columns.
+    pub(crate) fn is_fast(self, codec: &BlockCodec, number: Number, src_tile: isize) -> bool {
         let rows = self.cols == 1 || self.src_col == number.size() as isize;
-        rows && PackArgs::packs_rows_of(number) || self.args().packs_columns(codec, number)
+        let args = PackArgs { src_tile, ..self.args() };
+        rows && PackArgs::packs_rows_of(number) || args.packs_columns(codec, number)
     }
 }

@@ -417,7 +417,7 @@ impl Lie {
     }
 
     /// As a part of `count` tiles lies in the source, whose elements have `size` bytes: side by side where a loop goes to the tile behind
-    /// each, so that rows are long; or column by column. `None` where loops go from row to row in a way of their own.
+    /// each, so that rows are long; or column by column, of blocks of one row those of all. `None` where loops go from row to row in a way of their own.
     fn of(
         part: &Gather,
         tiles: &[(usize, Addr)],
@@ -426,6 +426,13 @@ impl Lie {
         count: usize,
     ) -> Option<Lie> {
         let (rows, cols, apart) = (shape.rows() as i64, shape.cols() as i64, Lie::tiles(shape));
+        if let ([column], [(_, below)]) = (&part.loops[..], tiles)
+            && rows == 1
+        {
+            // Blocks one below the other whose columns are runs.
+            let lies = column.n as i64 == cols && *below == [0, size as i64, 0];
+            return lies.then_some(Lie { row: 1, col: count as i64, tile: 1, ..apart });
+        }
         // Of loops inside of a row the last column; whole rows are loops of their own.
         let inside = part.loops.iter().filter(|l| l.step[5] % cols != 0);
         let reach = |last: i64, l: &Loop| last.saturating_add((l.n as i64 - 1).saturating_mul(l.step[5]));

@@ -1,5 +1,7 @@
-//! Packing of tiles whose columns are runs of the source: 16 elements of a column, one of each row of a face, are an array.
+//! Packing of what has columns that are runs of the source: 16 elements of a column, one of each row of a face, are an array.
 //! Sixteen groups lie side by side then, and no vector is searched for its largest lane.
+//!
+//! Faces have 16 columns, those of a tile, or 32, rows of which are blocks of an MX format.
 
 use std::mem::{self, MaybeUninit};
 use std::ops::Range;
@@ -10,13 +12,15 @@ use super::interleave::transpose_bytes;
 use super::tile_packer::{
     Finish, exponents, factors, fails, join, put_scalar, put_shared, shared, split_header,
 };
-use crate::formats::{GROUP, TileShape};
-use crate::memory::{Arrays, LineAligned, as_written, prefetch_l2};
+use crate::formats::{GROUP, MX_BLOCK, TileShape};
+use crate::memory::{Arrays, LineAligned, as_uninit, as_written, prefetch_l2};
 
-/// Packs tiles of one shape whose columns are known by their offsets, face by face, one after another.
-pub(crate) struct ColumnPacker<E, L: GroupLane<N>, const N: usize> {
+/// Packs tiles of one shape, or as many blocks as the largest tile has, whose columns are known by their offsets, face by face, one after
+/// another. A face has `COLS` columns.
+pub(crate) struct ColumnPacker<E, L: GroupLane<N>, const N: usize, const COLS: usize> {
     encode: E,
-    groups: usize,
+    /// Arrays of all faces.
+    columns: usize,
     /// The largest magnitudes of the tile that is packed next, face by face.
     largest: [L::Largest; FACES],
     /// Its columns. They are loaded while the tile before is packed: L1 takes lines that share a set one by one, and does not
@@ -27,13 +31,14 @@ pub(crate) struct ColumnPacker<E, L: GroupLane<N>, const N: usize> {
     finished: LineAligned<[[[u8; GROUP]; GROUP]; FACES]>,
 }
 
-impl<E: Encode, L: GroupLane<N>, const N: usize> ColumnPacker<E, L, N> {
+impl<E: Encode, L: GroupLane<N>, const N: usize, const COLS: usize> ColumnPacker<E, L, N, COLS> {
+    /// For so many arrays, those of whole faces: at most as many as the largest tile has.
     #[inline(always)]
-    pub(crate) fn new(encode: E, tile: TileShape) -> ColumnPacker<E, L, N> {
-        let groups = tile.elements() / GROUP;
+    pub(crate) fn new(encode: E, columns: usize) -> ColumnPacker<E, L, N, COLS> {
+        assert!(COLS == GROUP || COLS == MX_BLOCK && E::GROUPS_PER_SCALE == 2);
         ColumnPacker {
             encode,
-            groups,
+            columns,
             largest: [L::Largest::default(); FACES],
             kept: LineAligned([[[0; N]; GROUP]; MAX_GROUPS]),
             codes: LineAligned([[0; GROUP]; MAX_GROUPS]),
@@ -44,8 +49,8 @@ impl<E: Encode, L: GroupLane<N>, const N: usize> ColumnPacker<E, L, N> {
     /// Takes the first tile.
     #[inline(always)]
     pub(crate) fn start(&mut self, tile: Arrays<'_, N, GROUP>) {
-        for (i, (kept, column)) in self.kept.0.iter_mut().zip(tile.groups(0..self.groups)).enumerate() {
-            L::raise(&mut self.largest[i / GROUP], column);
+        for (i, (kept, column)) in self.kept.0.iter_mut().zip(tile.groups(0..self.columns)).enumerate() {
+            L::raise(&mut self.largest[i / COLS], column);
             *kept = *column;
         }
     }
@@ -59,20 +64,23 @@ impl<E: Encode, L: GroupLane<N>, const N: usize> ColumnPacker<E, L, N> {
         later: Arrays<'_, N, GROUP>,
         out: &mut [MaybeUninit<u8>],
     ) {
-        let ColumnPacker { encode, groups, largest, .. } = self;
+        let ColumnPacker { encode, columns, largest, .. } = self;
         let (LineAligned(kept), LineAligned(codes)) = (&mut self.kept, &mut self.codes);
         let LineAligned(finished) = &mut self.finished;
-        let (encode, groups) = (*encode, *groups);
+        let (encode, columns) = (*encode, *columns);
         let mut amax = [[0; GROUP]; FACES];
         for (amax, largest) in amax.iter_mut().zip(&mut *largest) {
             *amax = L::amax_of_each(mem::take(largest));
         }
-        let exponents = exponents::<E, L, N>(amax.as_flattened().try_into().expect("as many groups"));
+        // Rows of blocks share no scale with their neighbours.
+        let pairs = COLS == GROUP && E::GROUPS_PER_SCALE == 2;
+        let exponents =
+            exponents::<L, N>(amax.as_flattened().try_into().expect("as many groups"), pairs);
         let factors = factors(encode, &exponents);
-        encode.make_codes(ColumnLoop::<L, N> {
+        encode.make_codes(ColumnLoop::<L, N, COLS> {
             next,
             later,
-            groups,
+            columns,
             factors: &factors,
             codes,
             largest,
@@ -80,45 +88,63 @@ impl<E: Encode, L: GroupLane<N>, const N: usize> ColumnPacker<E, L, N> {
         });
         let all = finished.as_flattened_mut().as_flattened_mut();
         encode.finish(Finish { codes: codes.as_flattened(), bytes: as_written(all) });
-        let (header, out) = split_header::<E>(groups, out);
+        let (header, out) = split_header::<E>(columns, out);
         let shared = match encode.code_bits() {
-            8 => put_in_rows::<E, L, N>(encode, groups, here, &exponents, finished, out),
+            8 => put_in_rows::<E, L, N, COLS>(encode, columns, here, &exponents, finished, out),
             bits => {
                 let LineAligned(bytes) = &mut LineAligned([0; TileShape::MAX_ELEMENTS]);
+                let bytes_written = as_written(bytes);
                 let shared =
-                    put_in_rows::<E, L, N>(encode, groups, here, &exponents, finished, as_written(bytes));
+                    put_in_rows::<E, L, N, COLS>(encode, columns, here, &exponents, finished, bytes_written);
                 join(bits, bytes, out);
                 shared
             }
         };
-        put_shared::<E>(&shared[..groups], header);
+        if pairs || E::GROUPS_PER_SCALE == 1 {
+            put_shared::<E>(&shared[..columns], header);
+        } else {
+            let (scales, rest) = header.split_at_mut(columns * GROUP / COLS);
+            scales.copy_from_slice(as_uninit(&shared[..scales.len()]));
+            rest.fill(MaybeUninit::new(0));
+        }
     }
 }
 
 /// Puts the finished codes of all faces in rows, those of groups for which the arithmetic fails by the scalar rule; what groups share.
 #[inline(always)]
-fn put_in_rows<E: Encode, L: GroupLane<N>, const N: usize>(
+fn put_in_rows<E: Encode, L: GroupLane<N>, const N: usize, const COLS: usize>(
     encode: E,
-    groups: usize,
+    columns: usize,
     here: Arrays<'_, N, GROUP>,
     exponents: &[u8; MAX_GROUPS],
     finished: &[[[u8; GROUP]; GROUP]; FACES],
     bytes: &mut [MaybeUninit<u8>],
 ) -> [u8; MAX_GROUPS] {
-    for (to, face) in bytes.as_chunks_mut().0.iter_mut().zip(finished) {
-        let rows: [u8; GROUP * GROUP] = bytemuck::cast(transpose_bytes(*face));
-        *to = rows.map(MaybeUninit::new);
+    if COLS == GROUP {
+        for (to, face) in bytes.as_chunks_mut().0.iter_mut().zip(finished) {
+            let rows: [u8; GROUP * GROUP] = bytemuck::cast(transpose_bytes(*face));
+            *to = rows.map(MaybeUninit::new);
+        }
+    } else {
+        for (to, halves) in bytes.chunks_exact_mut(COLS * GROUP).zip(finished.as_chunks::<2>().0) {
+            for (half, columns) in halves.iter().enumerate() {
+                let rows = to.as_chunks_mut::<GROUP>().0.iter_mut().skip(half).step_by(2);
+                for (to, row) in rows.zip(transpose_bytes(*columns)) {
+                    to.copy_from_slice(as_uninit(&row));
+                }
+            }
+        }
     }
     let (mut shared, all_hold) = shared(encode, exponents);
     if !all_hold {
-        for g in fails(encode, exponents, groups) {
+        let rows = if COLS == GROUP { E::GROUPS_PER_SCALE } else { 1 };
+        for g in fails(encode, exponents, columns * GROUP / COLS, rows) {
             let mut values = [[0.0; GROUP]; 2];
-            for (i, values) in values.iter_mut().enumerate().take(E::GROUPS_PER_SCALE) {
-                for (value, column) in values.iter_mut().zip(here.groups(of_face(g / GROUP))) {
-                    *value = f32::from_bits(L::widen(column[g % GROUP + i]));
-                }
+            let row = |i: usize| here.groups(of_face::<COLS>(g / GROUP)).map(move |column| column[g % GROUP + i]);
+            for (value, element) in values.as_flattened_mut().iter_mut().zip((0..rows).flat_map(row)) {
+                *value = f32::from_bits(L::widen(element));
             }
-            shared[g] = put_scalar(encode, &values, &mut bytes[g * GROUP..]);
+            shared[g] = put_scalar(encode, &values, &mut bytes[g * COLS..]);
         }
     }
     shared
@@ -129,32 +155,32 @@ const FACES: usize = MAX_GROUPS / GROUP;
 
 /// The columns of a face.
 #[inline(always)]
-fn of_face(face: usize) -> Range<usize> {
-    face * GROUP..(face + 1) * GROUP
+fn of_face<const COLS: usize>(face: usize) -> Range<usize> {
+    face * COLS..(face + 1) * COLS
 }
 
 /// The loop over the columns of a tile's faces: makes their codes column by column, and takes those of the next tile.
-struct ColumnLoop<'a, L: GroupLane<N>, const N: usize> {
+struct ColumnLoop<'a, L: GroupLane<N>, const N: usize, const COLS: usize> {
     next: Arrays<'a, N, GROUP>,
     later: Arrays<'a, N, GROUP>,
-    groups: usize,
+    columns: usize,
     factors: &'a [f32; MAX_GROUPS],
     codes: &'a mut [[u16; GROUP]; MAX_GROUPS],
     largest: &'a mut [L::Largest; FACES],
     kept: &'a mut [[[u8; N]; GROUP]; MAX_GROUPS],
 }
 
-impl<L: GroupLane<N>, const N: usize> CodeLoop for ColumnLoop<'_, L, N> {
+impl<L: GroupLane<N>, const N: usize, const COLS: usize> CodeLoop for ColumnLoop<'_, L, N, COLS> {
     const SHORT: bool = L::SHORT;
 
     #[inline(always)]
     fn each<E: Encode>(self, _encode: &E, code: impl Fn(u32, f32) -> u32) {
-        let ColumnLoop { next, later, groups, factors, codes, largest, kept } = self;
+        let ColumnLoop { next, later, columns, factors, codes, largest, kept } = self;
         for (face, (factors, largest)) in
-            factors.as_chunks().0.iter().zip(largest).enumerate().take(groups / GROUP)
+            factors.as_chunks().0.iter().zip(largest).enumerate().take(columns / COLS)
         {
-            let taken = next.groups(of_face(face)).zip(later.groups(of_face(face)));
-            let columns = codes[of_face(face)].iter_mut().zip(&mut kept[of_face(face)]).zip(taken);
+            let taken = next.groups(of_face::<COLS>(face)).zip(later.groups(of_face::<COLS>(face)));
+            let columns = codes[of_face::<COLS>(face)].iter_mut().zip(&mut kept[of_face::<COLS>(face)]).zip(taken);
             let mut raised = *largest;
             // What raises it has vectors in it. Of a loop without any the compiler would make one that gathers elements of
             // several columns.

@@ -56,17 +56,21 @@ impl PackArgs {
         matches!(from, Number::F32 | Number::Bf16 | Number::F16 | Number::Sen169)
     }
 
-    /// Whether these are whole tiles whose columns are runs of the source, and packed from there at full speed: no tile is
-    /// gathered row by row first.
+    /// Whether these are whole tiles whose columns are runs of the source, or blocks of an MX format one below the other of which that can be
+    /// said, and packed from there at full speed: none is gathered row by row first.
     pub fn packs_columns(&self, codec: &BlockCodec, from: Number) -> bool {
         let (stored, options) = (self.stored(codec), codec.options());
+        let has_lane = matches!(from, Number::F32 | Number::Bf16 | Number::F16);
+        if options.compact {
+            return stored.whole() && self.src_tile == from.size() as isize && self.faces.is_none() && has_lane;
+        }
         let replaces =
             options.rounding == Rounding::DeviceOp || matches!(codec.rule(), Rule::Bfp(bfp) if bfp.narrow);
         stored.whole()
             && stored.row == from.size() as isize
             && stored.tile.face_rows() == GROUP
-            && !(replaces || options.search || options.compact)
-            && matches!(from, Number::F32 | Number::Bf16 | Number::F16)
+            && !(replaces || options.search)
+            && has_lane
     }
 
     /// Tiles as they are stored.
@@ -280,7 +284,7 @@ fn in_place_tiles<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<'_
 fn tiles_of_columns<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode: E) {
     let (args, stored) = (on.args, on.args.stored(on.codec));
     let offsets = array_offsets::<N>(stored.tile, stored.col, stored.faces());
-    let mut packer = ColumnPacker::<E, L, N>::new(encode, stored.tile);
+    let mut packer = ColumnPacker::<E, L, N, GROUP>::new(encode, stored.tile.elements() / GROUP);
     packer.start(offsets.arrays(on.src, on.at(0)));
     for t in 0..args.tiles {
         let (tiles, later) = tiles_from(&on, &offsets, t);
@@ -295,15 +299,19 @@ fn tiles_of_columns<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<
 /// Blocks of an MX format as the OCP text has them, each a tile of its own: as many as the largest tile has are packed at a
 /// time, and put behind their scales from there.
 #[inline(always)]
-fn blocks(level: impl Level, on: Packing<'_>, encode: MxVector) {
+fn blocks(level: impl Level, mut on: Packing<'_>, encode: MxVector) {
     let runs = on.args.src_col == on.from.size() as isize;
     let whole = runs && on.args.rows == 1 && on.args.cols == MX_BLOCK;
+    let columns = on.args.packs_columns(on.codec, on.from);
     match on.from {
         Number::F32 if whole => part!(level, in_place_blocks::<F32, 4>(on, encode)),
         Number::Bf16 if whole => part!(level, in_place_blocks::<Bf16, 2>(on, encode)),
         Number::F16 if whole => part!(level, in_place_blocks::<F16, 2>(on, encode)),
         Number::Sen169 if whole => part!(level, in_place_blocks::<Sen169, 2>(on, encode)),
-        _ => part!(level, gathered_blocks(on, encode)),
+        Number::F32 if columns => part!(level, blocks_of_columns::<F32, 4>(on, encode)),
+        Number::Bf16 if columns => part!(level, blocks_of_columns::<Bf16, 2>(on, encode)),
+        Number::F16 if columns => part!(level, blocks_of_columns::<F16, 2>(on, encode)),
+        _ => part!(level, gathered_blocks(&mut on, encode, 0)),
     }
 }
 
@@ -347,8 +355,37 @@ fn in_place_blocks<L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode:
     }
 }
 
+/// Blocks one below the other whose columns are runs of the source: as many as the largest tile has at a time.
 #[inline(always)]
-fn gathered_blocks(mut on: Packing<'_>, encode: MxVector) {
+fn blocks_of_columns<L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode: MxVector) {
+    let args = on.args;
+    let (below, beside) = ((GROUP * N) as isize, args.src_col);
+    let mut offsets = [0; MAX_GROUPS];
+    for (i, offset) in offsets.iter_mut().enumerate() {
+        let [down, across] = [i / MX_BLOCK, i % MX_BLOCK].map(|i| i as isize);
+        *offset = (down * below).wrapping_add(across.wrapping_mul(beside));
+    }
+    let offsets = ArrayOffsets::<N, GROUP>::new(offsets);
+    let LineAligned(packed): &mut LineAligned<PackedBlocks> = &mut LineAligned([0; _]);
+    let batches = args.tiles / BLOCKS;
+    if batches > 0 {
+        let mut packer = ColumnPacker::<MxVector, L, N, MX_BLOCK>::new(encode, MAX_GROUPS);
+        packer.start(offsets.arrays(on.src, on.at(0)));
+        for batch in 0..batches {
+            let next = (batch + 1).min(batches - 1);
+            let here = [batch, next].map(|batch| offsets.arrays(on.src, on.at(batch * BLOCKS)));
+            let later = on.at(batch * BLOCKS).wrapping_add_signed(args.prefetch_distance);
+            let later = offsets.inside(on.src, later).unwrap_or(here[1]);
+            packer.pack(here, later, as_written(packed));
+            put_blocks(&mut on, batch * BLOCKS, BLOCKS, packed);
+        }
+    }
+    gathered_blocks(&mut on, encode, batches * BLOCKS);
+}
+
+/// Blocks from `begin` on, gathered as f32.
+#[inline(always)]
+fn gathered_blocks(on: &mut Packing<'_>, encode: MxVector, begin: usize) {
     let (args, stored) = (on.args, on.args.stored(on.codec));
     let mut offsets = [0; MAX_GROUPS];
     for (group, offset) in offsets.iter_mut().enumerate() {
@@ -357,19 +394,19 @@ fn gathered_blocks(mut on: Packing<'_>, encode: MxVector) {
     let offsets = ArrayOffsets::<4, GROUP>::new(offsets);
     let LineAligned(scratch) = &mut LineAligned([[0; 4]; TileShape::MAX_ELEMENTS]);
     let LineAligned(packed): &mut LineAligned<PackedBlocks> = &mut LineAligned([0; _]);
-    for first in (0..args.tiles).step_by(BLOCKS) {
+    for first in (begin..args.tiles).step_by(BLOCKS) {
         let count = BLOCKS.min(args.tiles - first);
         scratch.fill(args.pad.to_le_bytes());
         if args.rows > 0 {
             for (block, line) in scratch.as_chunks_mut::<MX_BLOCK>().0.iter_mut().take(count).enumerate() {
-                gather_row(&on, &stored, on.at(first + block), 0, &mut line[..args.cols]);
+                gather_row(on, &stored, on.at(first + block), 0, &mut line[..args.cols]);
             }
         }
         let here = offsets.arrays(scratch.as_flattened(), 0);
         let mut packer = TilePacker::<MxVector, 4>::of_groups(encode, 2 * count);
         packer.start::<F32>(here);
         packer.pack::<F32>([here; 2], here, as_written(packed));
-        put_blocks(&mut on, first, count, packed);
+        put_blocks(on, first, count, packed);
     }
 }
 

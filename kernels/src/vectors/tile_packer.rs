@@ -100,7 +100,7 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
         }
         let mut known = None;
         if !codes_at_once::<E, L, N>() {
-            let mut exponents = exponents::<E, L, N>(amax);
+            let mut exponents = exponents::<L, N>(amax, E::GROUPS_PER_SCALE == 2);
             if E::SEARCHES {
                 encode.search::<L, N>(&here, &amax[..groups], &mut exponents);
             }
@@ -156,12 +156,12 @@ fn mended<E: Encode, L: GroupLane<N>, const N: usize>(
     let (exponents, (mut shared, all_hold)) = match known {
         Some(known) => known,
         None => {
-            let exponents = exponents::<E, L, N>(amax);
+            let exponents = exponents::<L, N>(amax, E::GROUPS_PER_SCALE == 2);
             (exponents, shared(encode, &exponents))
         }
     };
     if !all_hold {
-        for g in fails(encode, &exponents, groups) {
+        for g in fails(encode, &exponents, groups, E::GROUPS_PER_SCALE) {
             let mut values = [[0.0; GROUP]; 2];
             let elements = tile.groups(g..g + E::GROUPS_PER_SCALE).flatten();
             for (value, code) in values.as_flattened_mut().iter_mut().zip(elements) {
@@ -173,16 +173,17 @@ fn mended<E: Encode, L: GroupLane<N>, const N: usize>(
     shared
 }
 
-/// The exponents of groups: of all that share a scale the largest.
+/// The exponents of groups; of two that follow one another the larger one, if these share a scale.
 #[inline(always)]
-pub(super) fn exponents<E: Encode, L: GroupLane<N>, const N: usize>(
+pub(super) fn exponents<L: GroupLane<N>, const N: usize>(
     amax: &[u16; MAX_GROUPS],
+    pairs: bool,
 ) -> [u8; MAX_GROUPS] {
     let mut exponents = [0; MAX_GROUPS];
     for (exponent, &amax) in exponents.iter_mut().zip(amax) {
         *exponent = L::exponent(amax) as u8;
     }
-    if E::GROUPS_PER_SCALE == 2 {
+    if pairs {
         let mut others = exponents;
         for pair in others.as_chunks_mut::<2>().0 {
             pair.swap(0, 1);
@@ -216,14 +217,15 @@ pub(super) fn shared<E: Encode>(encode: E, exponents: &[u8; MAX_GROUPS]) -> ([u8
     (shared, all_hold)
 }
 
-/// The first groups of the scales for which the arithmetic fails.
+/// The first groups of the scales for which the arithmetic fails, each that of so many groups.
 #[inline(always)]
 pub(super) fn fails<E: Encode>(
     encode: E,
     exponents: &[u8; MAX_GROUPS],
     groups: usize,
+    per_scale: usize,
 ) -> impl Iterator<Item = usize> {
-    (0..groups).step_by(E::GROUPS_PER_SCALE).filter(move |&g| !encode.shared(exponents[g]).1)
+    (0..groups).step_by(per_scale).filter(move |&g| !encode.shared(exponents[g]).1)
 }
 
 /// Puts the codes of all groups that share a scale by the scalar rule, as they are stored; what they share.

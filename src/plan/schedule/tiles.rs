@@ -14,6 +14,12 @@ const RUN: u64 = 2 * LINE as u64;
 /// The same where the source lies along rows of tiles, so that blocks need not have several rows to read long runs of it.
 const LONG_RUN: u64 = 1024;
 
+/// Blocks of an MX format that are packed at once where their columns are runs of the source.
+const BLOCKS: u64 = 32;
+
+/// The most of them that one call packs: each has parts of two lines, which have to stay in L2 until the call for the next ones.
+const BLOCKS_BELOW: u64 = 512;
+
 /// The least tiles that are packed once and copied, where the source is the same for all of them.
 const LEAST_COPIES: u64 = 4;
 
@@ -24,8 +30,10 @@ pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<
         (Some(codec), Op::Convert(number, _)) if src.codec.is_none() => {
             // Faces are packed from where they lie if a kernel takes their rows as they are.
             let rows_of_faces = |tile: &InPlace| tile.src_col == number.size() as isize;
+            let step = below(loops, parts, conversion).map_or(0, |i| parts[0].moves[i][1]);
             in_place(parts, codec.tile())
-                .filter(|tile| tile.is_fast(&codec, number) && (tile.faces.is_none() || rows_of_faces(tile)))
+                .filter(|tile| tile.is_fast(&codec, number, step as isize))
+                .filter(|tile| tile.faces.is_none() || rows_of_faces(tile))
         }
         _ => None,
     };
@@ -43,6 +51,29 @@ pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<
     }
 }
 
+/// Of blocks of an MX format whose columns are runs of the source the loop to the one below, if that has as many as a kernel packs at once.
+fn below(loops: &[Loop], parts: &[Gather], conversion: Conversion<'_>) -> Option<usize> {
+    let Conversion { src, dst, op, .. } = conversion;
+    let [Gather { loops: columns, moves, .. }] = parts else { return None };
+    let near = [0, op.source_size() as i64, 0];
+    let across = matches!(columns[..], [ref column] if column.src() != near && column.step[0] == 0);
+    let suits = |&i: &usize| stays_in_range(&loops[i]) && loops[i].n >= BLOCKS && moves[i] == near;
+    let compact = dst.codec.is_some_and(|codec| codec.options().compact);
+    (0..loops.len()).find(suits).filter(|_| compact && across && src.codec.is_none())
+}
+
+/// The same blocks, at most so many one below the other and then those that follow them in the destination: what is written of a line is
+/// followed soon by what comes next.
+fn columns_of(loops: &[Loop], row: usize, most: u64) -> Schedule {
+    let mut schedule = Schedule::new(loops);
+    schedule.order.retain(|&i| i != row);
+    let follows = schedule.order.pop();
+    schedule.order.push(row);
+    schedule.order.extend(follows);
+    schedule.blocks[row] = loops[row].n.min(most / BLOCKS * BLOCKS);
+    schedule
+}
+
 /// Whether tiles of a loop are in one unit of the destination.
 fn stays_in_range(l: &Loop) -> bool {
     l.step[3] == 0
@@ -56,10 +87,13 @@ fn is_read(parts: &[Gather], i: usize) -> bool {
 /// Blocks of tiles for which there is room in L1: of small tiles some that follow one another in the destination, and what follows in the
 /// source. Tiles of which the source is the same are packed once, and need no room.
 fn brought_together(loops: &[Loop], parts: &[Gather], conversion: Conversion<'_>) -> Schedule {
+    let mut room = conversion.brought_together(parts).1 as u64;
+    if let Some(row) = below(loops, parts, conversion) {
+        return Schedule { compacted: true, ..columns_of(loops, row, room) };
+    }
     let order = by_source_of(loops.len(), |i| (parts[0].moves[i], loops[i].step[4]));
     let mut schedule = Schedule::ordered(loops, order, (0..loops.len()).collect());
     schedule.compacted = true;
-    let mut room = conversion.brought_together(parts).1 as u64;
     let Schedule { order, blocks, .. } = &mut schedule;
     let mut take = |i: usize, blocks: &mut [u64], most: u64| {
         let more = (loops[i].n / blocks[i]).min(most).min(room).max(1);
@@ -104,6 +138,12 @@ fn in_rows(
     let Conversion { src, dst, tuning, .. } = conversion;
     let mut schedule = Schedule { in_place, ..Schedule::new(loops) };
     let near = src.block_bytes as isize;
+    if let Some(row) = below(loops, parts, conversion) {
+        let mut schedule = columns_of(loops, row, BLOCKS_BELOW);
+        let follows = schedule.order.last().filter(|&&i| i != row);
+        schedule.prefetch_distance = follows.map_or(0, |&i| parts[0].moves[i][1]);
+        return Schedule { in_place, tiles: Some(row), ..schedule };
+    }
     let changes_unit = |i: usize| loops[i].step[3] != 0 || parts[0].moves[i][0] != 0;
     let reads = |i: usize| parts[0].moves[i];
     // What lies in rows is read as the tiles are written; other tiles, and rows so short that a run of the source is those of
