@@ -246,7 +246,13 @@ fn all_codes(codec: &BlockCodec) -> Vec<u8> {
 }
 
 fn unpack(kernels: &Kernels, codec: &BlockCodec, src: &[u8]) -> Vec<u32> {
+    let exact = unpack_to(Number::F32, kernels, codec, src);
+    exact.as_chunks().0.iter().map(|code| u32::from_le_bytes(*code)).collect()
+}
+
+fn unpack_to(to: Number, kernels: &Kernels, codec: &BlockCodec, src: &[u8]) -> Vec<u8> {
     let (tiles, group) = (src.len() / codec.tile_bytes(), codec.format().group());
+    let size = to.size();
     let args = UnpackArgs {
         tiles,
         src_at: 0,
@@ -256,30 +262,38 @@ fn unpack(kernels: &Kernels, codec: &BlockCodec, src: &[u8]) -> Vec<u32> {
         rows: 1,
         cols: group,
         dst_at: 0,
-        dst_tile: 4 * group as isize,
+        dst_tile: (size * group) as isize,
         dst_row: 0,
-        dst_col: 4,
+        dst_col: size as isize,
         faces: None,
         prefetch_tiles: 0,
     };
-    let mut dst = vec![MaybeUninit::new(0xEE); tiles * group * 4];
-    kernels.unpack(codec, Number::F32, src, &args, &mut Destination::cached(&mut dst));
-    assume_written(dst).as_chunks().0.iter().map(|code| u32::from_le_bytes(*code)).collect()
+    let mut dst = vec![MaybeUninit::new(0xEE); tiles * group * size];
+    kernels.unpack(codec, to, src, &args, &mut Destination::cached(&mut dst));
+    assume_written(dst)
 }
 
-/// Compares every code under every shared byte with `value(shared, code)`.
+/// Compares every code under every shared byte with `value(shared, code)`, as binary32 and as bfloat16.
 fn check_unpack(format: BlockFormat, value: impl Fn(i32, u8) -> f32) {
     let codec = codec(format, BlockOptions::default());
     let src = all_codes(&codec);
     for kernels in tables() {
-        let got = unpack(kernels, &codec, &src);
-        let tiles = src.chunks_exact(codec.tile_bytes());
-        for (tile, got) in tiles.zip(got.chunks_exact(format.group())) {
-            for (code, got) in codes(format, &tile[codec.header_bytes()..]).into_iter().zip(got) {
-                let want = value(tile[0].into(), code).to_bits();
-                assert_eq!(*got, want, "{} {format} {code:#x} under {}", kernels.isa().name(), tile[0]);
-            }
+        let exact = unpack(kernels, &codec, &src);
+        let short = unpack_to(Number::Bf16, kernels, &codec, &src);
+        let got = exact.iter().zip(short.as_chunks().0);
+        let elements = src.chunks_exact(codec.tile_bytes()).flat_map(|tile| {
+            codes(format, &tile[codec.header_bytes()..]).into_iter().map(|code| (tile[0], code))
+        });
+        let mut compared = 0;
+        for ((shared, code), (exact, short)) in elements.zip(got) {
+            let want = value(shared.into(), code).to_bits();
+            let rounded = Number::F32.convert(Number::Bf16, want.into()) as u16;
+            let got = (*exact, u16::from_le_bytes(*short));
+            let isa = kernels.isa().name();
+            assert_eq!(got, (want, rounded), "{isa} {format} {code:#x} under {shared}");
+            compared += 1;
         }
+        assert_eq!(compared, exact.len());
     }
 }
 

@@ -207,18 +207,18 @@ impl Decode for FloatDecode {
         shared != SCALE_NAN
     }
 
+    /// The smallest element under it is 2^-133 at the least, as that of bfloat16.
     #[inline(always)]
-    fn is_plain(&self, codes: &[[u8; GROUP]]) -> bool {
+    fn holds_exactly(&self, shared: u8) -> bool {
+        let least = (self.0.bias + self.0.fraction).saturating_sub(7);
+        self.holds(shared) && u32::from(shared) >= least
+    }
+
+    #[inline(always)]
+    fn special(&self) -> Option<u8> {
         let MxVector { infinity, width, .. } = self.0;
         let special = infinity << (8 - width);
-        if special > 0x7F {
-            return true;
-        }
-        let mut largest = 0;
-        for code in codes.as_flattened() {
-            largest = (code & 0x7F).max(largest);
-        }
-        u32::from(largest) < special
+        (special <= 0x7F).then_some(special as u8)
     }
 
     #[inline(always)]

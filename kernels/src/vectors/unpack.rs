@@ -208,24 +208,52 @@ fn blocks_of<D: Decode, L: Lane<N>, const N: usize, const M: usize>(
     let (a, rectangle) = (on.args, on.rectangle());
     let whole = (a.cols, a.dst_col) == (MX_BLOCK, N as isize);
     let [_, beside] = rectangle.faces();
-    for t in 0..a.tiles {
+    let block = |t: usize| {
         let block = &on.src[a.src_at + t * a.src_tile..][..1 + M];
         let (header, packed) = block.split_first_chunk::<1>().expect("a scale");
-        let packed: &[u8; M] = packed.first_chunk().expect("the codes of a block");
-        let mut bytes = [[0; GROUP]; MX_BLOCK / GROUP];
-        let codes = spread(bits, packed, &mut bytes);
-        let (scale, all_hold) = (decode.scale(header[0]), decode.holds(header[0]));
-        let start = on.start(t);
-        if whole && all_hold && decode.is_plain(codes) {
-            for (codes, at) in codes.iter().zip([start, start.wrapping_add_signed(beside)]) {
-                let out = on.dst.bytes[at..][..GROUP * N].as_chunks_mut().0.try_into().expect("a group");
-                put::<D, L, N>(&decode.plain_values(codes, scale), out);
+        (header, packed.first_chunk::<M>().expect("the codes of a block"))
+    };
+    for first in (0..a.tiles).step_by(BLOCKS) {
+        let blocks = first..a.tiles.min(first + BLOCKS);
+        let plain = whole && all_plain(decode, blocks.clone().map(block));
+        for t in blocks {
+            let (header, packed) = block(t);
+            let mut bytes = [[0; GROUP]; MX_BLOCK / GROUP];
+            let codes = spread(bits, packed, &mut bytes);
+            let (scale, start) = (decode.scale(header[0]), on.start(t));
+            if plain {
+                for (codes, at) in codes.iter().zip([start, start.wrapping_add_signed(beside)]) {
+                    let out = on.dst.bytes[at..][..GROUP * N].as_chunks_mut().0.try_into().expect("a group");
+                    put_exact::<L, N>(&decode.plain_values(codes, scale), out);
+                }
+            } else {
+                let tile = Tile { header, codes, scales: &[scale; 2], all_hold: decode.holds(header[0]) };
+                rectangle.unpack_part::<D, L, N>(decode, tile, on.dst.bytes, start);
             }
-        } else {
-            let tile = Tile { header, codes, scales: &[scale; 2], all_hold };
-            rectangle.unpack_part::<D, L, N>(decode, tile, on.dst.bytes, start);
         }
     }
+}
+
+/// Blocks of which it is asked together whether all are plain: a vector of each is raised by the next one, and searched once.
+const BLOCKS: usize = 16;
+
+/// Whether the arithmetic holds under the scales of all blocks, and [`Decode::plain_values`] takes their codes.
+#[inline(always)]
+fn all_plain<'a, D: Decode, const M: usize>(
+    decode: D,
+    blocks: impl Iterator<Item = (&'a [u8; 1], &'a [u8; M])>,
+) -> bool {
+    let (mut largest, mut all_hold) = ([0; M], true);
+    for (header, codes) in blocks {
+        all_hold &= decode.holds_exactly(header[0]);
+        // Of fewer bits all codes are plain.
+        if M == MX_BLOCK {
+            for (largest, code) in largest.iter_mut().zip(codes) {
+                *largest = (code & 0x7F).max(*largest);
+            }
+        }
+    }
+    all_hold && decode.special().is_none_or(|special| largest.iter().all(|&code| code < special))
 }
 
 /// Tile by tile, row by row as stored, a group at a time.
@@ -254,7 +282,7 @@ fn tiles<D: Decode, L: Lane<N>, const N: usize>(mut on: Unpacking<'_>, decode: D
             scales.fill(decode.scale(shared));
         }
         for &shared in header {
-            all_hold &= decode.holds(shared);
+            all_hold &= decode.holds_exactly(shared);
         }
         let start = on.start(t);
         let used = &codes[..stored.elements() / GROUP];
@@ -289,7 +317,7 @@ struct Tile<'a> {
     header: &'a [u8],
     codes: &'a [[u8; GROUP]],
     scales: &'a [f32],
-    /// Whether the arithmetic holds under every scale.
+    /// Whether it is known that the arithmetic holds under every scale.
     all_hold: bool,
 }
 
@@ -461,7 +489,7 @@ fn put_rows<D: Decode, L: Lane<N>, const N: usize, const K: usize, const T: usiz
     for r in 0..T {
         let groups = dst[at..][..K * GROUP * N].as_chunks_mut::<N>().0.as_chunks_mut::<GROUP>().0;
         for (out, (codes, scales)) in groups.iter_mut().zip(faces) {
-            put::<D, L, N>(&decode.plain_values(&codes[r], scales[r]), out);
+            put_exact::<L, N>(&decode.plain_values(&codes[r], scales[r]), out);
         }
         at = at.wrapping_add_signed(row);
     }
@@ -476,6 +504,14 @@ fn put<D: Decode, L: Lane<N>, const N: usize>(
     for (out, bits) in out.iter_mut().zip(values) {
         let code = if D::EXACT { L::narrow_exact(*bits) } else { L::narrow_quiet(*bits) };
         *out = code.map(MaybeUninit::new);
+    }
+}
+
+/// The same of values that are exact as bfloat16, or infinite.
+#[inline(always)]
+fn put_exact<L: Lane<N>, const N: usize>(values: &[u32; GROUP], out: &mut [[MaybeUninit<u8>; N]; GROUP]) {
+    for (out, bits) in out.iter_mut().zip(values) {
+        *out = L::narrow_exact(*bits).map(MaybeUninit::new);
     }
 }
 

@@ -92,7 +92,7 @@ pub(crate) fn sweep(tested: &'static Kernels, rule: &'static Kernels) {
     let compact =
         BlockFormat::ALL.into_iter().filter_map(|format| BlockCodec::new(format, shape, compact).ok());
     for (turn, codec) in compact.enumerate() {
-        for from in one_of(4, turn, [Number::F32, Number::Bf16, Number::Sen169, Number::E4M3]) {
+        for from in one_of(5, turn, [Number::F32, Number::Bf16, Number::F16, Number::Sen169, Number::E4M3]) {
             let (blocks, size) = (if cfg!(miri) { 3 } else { 100 }, from.size());
             let src = random.numbers(from, blocks * 32);
             let args = PackArgs {
@@ -109,6 +109,24 @@ pub(crate) fn sweep(tested: &'static Kernels, rule: &'static Kernels) {
                 dst_tile: codec.tile_bytes(),
             };
             same(tested, rule, &codec, from, &src, &args);
+            // Both halves of each in another face.
+            let faces = PackArgs {
+                src_tile: 16 * size as isize,
+                faces: Some([0, (16 * blocks * size) as isize]),
+                ..args
+            };
+            same(tested, rule, &codec, from, &src, &faces);
+            // One below the other: their columns are runs.
+            let columns = PackArgs {
+                src_tile: size as isize,
+                src_col: (blocks * size) as isize,
+                prefetch_distance: 64,
+                dst_tile: codec.tile_bytes() + 5,
+                ..args
+            };
+            let packs = matches!(from, Number::F32 | Number::Bf16 | Number::F16);
+            assert_eq!(columns.packs_columns(&codec, from), packs);
+            same(tested, rule, &codec, from, &src, &columns);
         }
     }
 }
