@@ -126,24 +126,6 @@ impl<'a> WindowCopy<'a> {
         );
     }
 
-    /// The same, while L2 is asked for what lies `distance` bytes from each.
-    #[inline(always)]
-    fn each_fetching<const N: usize>(self, distance: isize) {
-        assert_eq!(self.elem, N);
-        let source = self.src;
-        let (src, dst) = (self.src.as_ptr(), self.dst.as_mut_ptr().cast::<u8>());
-        self.for_each_at(
-            #[inline(always)]
-            |from, to| {
-                for line in (0..N).step_by(CACHE_LINE) {
-                    prefetch_rows_l2::<1>(source, (from as usize + line).wrapping_add_signed(distance), 0);
-                }
-                // SAFETY: M1, and `elem` is `N`.
-                unsafe { put(dst.offset(to), get::<N>(src.offset(from))) };
-            },
-        );
-    }
-
     /// Copies elements of `N` to `2 * N` bytes as their first `N` and their last `N` bytes, which may overlap.
     #[inline(always)]
     fn each_in_two<const N: usize>(self) {
@@ -664,16 +646,9 @@ impl<'a> StridedCopy<'a> {
         );
     }
 
-    /// Copies elements of `N` bytes. L2 is asked for what lies one prefetch distance from those that are half a line or longer.
+    /// Copies elements of `N` bytes.
     #[inline(always)]
     pub(crate) fn each<const N: usize>(self) {
-        let distance = self.hints.prefetch_distance;
-        if distance != 0 && N >= STORE_BYTES {
-            return self.for_each(
-                #[inline(always)]
-                |copy| copy.each_fetching::<N>(distance),
-            );
-        }
         self.for_each(
             #[inline(always)]
             |copy| copy.each::<N>(),

@@ -74,8 +74,7 @@ impl<E: Encode, L: GroupLane<N>, const N: usize, const COLS: usize> ColumnPacker
         }
         // Rows of blocks share no scale with their neighbours.
         let pairs = COLS == GROUP && E::GROUPS_PER_SCALE == 2;
-        let exponents =
-            exponents::<L, N>(amax.as_flattened().try_into().expect("as many groups"), pairs);
+        let exponents = exponents::<L, N>(amax.as_flattened().try_into().expect("as many groups"), pairs);
         let factors = factors(encode, &exponents);
         encode.make_codes(ColumnLoop::<L, N, COLS> {
             next,
@@ -140,7 +139,8 @@ fn put_in_rows<E: Encode, L: GroupLane<N>, const N: usize, const COLS: usize>(
         let rows = if COLS == GROUP { E::GROUPS_PER_SCALE } else { 1 };
         for g in fails(encode, exponents, columns * GROUP / COLS, rows) {
             let mut values = [[0.0; GROUP]; 2];
-            let row = |i: usize| here.groups(of_face::<COLS>(g / GROUP)).map(move |column| column[g % GROUP + i]);
+            let row =
+                |i: usize| here.groups(of_face::<COLS>(g / GROUP)).map(move |column| column[g % GROUP + i]);
             for (value, element) in values.as_flattened_mut().iter_mut().zip((0..rows).flat_map(row)) {
                 *value = f32::from_bits(L::widen(element));
             }
@@ -180,7 +180,8 @@ impl<L: GroupLane<N>, const N: usize, const COLS: usize> CodeLoop for ColumnLoop
             factors.as_chunks().0.iter().zip(largest).enumerate().take(columns / COLS)
         {
             let taken = next.groups(of_face::<COLS>(face)).zip(later.groups(of_face::<COLS>(face)));
-            let columns = codes[of_face::<COLS>(face)].iter_mut().zip(&mut kept[of_face::<COLS>(face)]).zip(taken);
+            let columns =
+                codes[of_face::<COLS>(face)].iter_mut().zip(&mut kept[of_face::<COLS>(face)]).zip(taken);
             let mut raised = *largest;
             // What raises it has vectors in it. Of a loop without any the compiler would make one that gathers elements of
             // several columns.

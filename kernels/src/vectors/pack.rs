@@ -62,7 +62,10 @@ impl PackArgs {
         let (stored, options) = (self.stored(codec), codec.options());
         let has_lane = matches!(from, Number::F32 | Number::Bf16 | Number::F16);
         if options.compact {
-            return stored.whole() && self.src_tile == from.size() as isize && self.faces.is_none() && has_lane;
+            return stored.whole()
+                && self.src_tile == from.size() as isize
+                && self.faces.is_none()
+                && has_lane;
         }
         let replaces =
             options.rounding == Rounding::DeviceOp || matches!(codec.rule(), Rule::Bfp(bfp) if bfp.narrow);

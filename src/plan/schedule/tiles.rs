@@ -56,7 +56,7 @@ fn below(loops: &[Loop], parts: &[Gather], conversion: Conversion<'_>) -> Option
     let Conversion { src, dst, op, .. } = conversion;
     let [Gather { loops: columns, moves, .. }] = parts else { return None };
     let near = [0, op.source_size() as i64, 0];
-    let across = matches!(columns[..], [ref column] if column.src() != near && column.step[0] == 0);
+    let across = matches!(columns[..], [ref column] if column.step[0] == 0 && column.step[1] != 0 && column.src() != near);
     let suits = |&i: &usize| stays_in_range(&loops[i]) && loops[i].n >= BLOCKS && moves[i] == near;
     let compact = dst.codec.is_some_and(|codec| codec.options().compact);
     (0..loops.len()).find(suits).filter(|_| compact && across && src.codec.is_none())
