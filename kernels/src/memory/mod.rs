@@ -23,7 +23,7 @@ pub use ahead::Ahead;
 pub(crate) use arrays::{ArrayOffsets, Arrays};
 pub(crate) use bounds::{assert_readable, assert_writable, lies_inside};
 pub use cache::prefetch;
-pub(crate) use cache::{CACHE_LINE, LineAligned, prefetch_l1, prefetch_l2, prefetch_rows_l2};
+pub(crate) use cache::{CACHE_LINE, InOnePage, LineAligned, prefetch_l1, prefetch_l2, prefetch_rows_l2};
 pub use non_temporal::Destination;
 pub(crate) use non_temporal::{FenceOnDrop, NonTemporal, Output, Stores};
 pub(crate) use rows::{gather_rows, load_rows, scatter_rows, store_rows};

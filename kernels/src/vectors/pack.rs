@@ -12,7 +12,7 @@ use super::tile_packer::TilePacker;
 use crate::formats::{BlockCodec, GROUP, MX_BLOCK, Number, Rounding, Rule, TileShape};
 use crate::level::{Level, part};
 use crate::memory::{
-    ArrayOffsets, Arrays, CACHE_LINE, Destination, LineAligned, Output, as_uninit, as_written,
+    ArrayOffsets, Arrays, CACHE_LINE, Destination, InOnePage, LineAligned, Output, as_uninit, as_written,
     assert_readable, assert_writable, lies_inside,
 };
 
@@ -453,7 +453,7 @@ fn put_each<const N: usize, const M: usize>(
         to_codes.copy_from_slice(as_uninit(&join(codes)));
     };
     if on.dst.is_streamed() {
-        let LineAligned(run) = &mut LineAligned([MaybeUninit::uninit(); PACKED_TILE]);
+        let InOnePage(run) = &mut InOnePage::new([MaybeUninit::uninit(); PACKED_TILE]);
         let run = &mut run[..scales.len() * (1 + M)];
         for (to, (scale, codes)) in run.chunks_exact_mut(1 + M).zip(blocks) {
             put(to, *scale, codes);
