@@ -163,11 +163,24 @@ impl<const N: usize> Compaction<N> {
             }
             run *= size[i] as usize;
         }
-        let suits = |&i: &usize| loops[i].step[0] == 0 && loops[i].step[1] > 0;
-        let row = (0..order.len()).filter(|&k| suits(&order[k])).max_by_key(|&k| size[order[k]]);
-        let row = row.map(|k| order.remove(k));
-        let (tiles, step) = row.map_or((1, 0), |i| (size[i] as usize, loops[i].step[1] as usize));
-        let far = row.map_or(bytes, |i| near[i] as usize);
+        // Of loops that go on from one another the longest are one call.
+        let chained = |first: usize| {
+            let step = |k: usize| loops[order[k]].step;
+            let mut n = size[order[first]];
+            let mut next = first + 1;
+            while next < order.len() && step(next)[0] == 0 && step(next)[1] == step(first)[1] * n as i64 {
+                n *= size[order[next]];
+                next += 1;
+            }
+            (n, first..next)
+        };
+        let suits = |&k: &usize| loops[order[k]].step[0] == 0 && loops[order[k]].step[1] > 0;
+        let longest = (0..order.len()).filter(suits).map(chained).max_by_key(|(n, _)| *n);
+        let (tiles, step, far) = longest.map_or((1, 0, bytes), |(n, chain)| {
+            let i = order[chain.start];
+            order.drain(chain);
+            (n as usize, loops[i].step[1] as usize, near[i] as usize)
+        });
         let way = Way::Tiles { codec: *codec, to, tiles, step, near: far, runs: (run, rows.0, rows.1) };
         let outside = order.iter().map(|&i| (i, size[i])).collect();
         Compaction { near, elem, way, distance: 0, outside }
