@@ -87,8 +87,8 @@ pub(super) fn schedule(loops: &mut Vec<Loop>, conversion: Conversion<'_>) -> Sch
         let next = next_rows(loops, &schedule.within, line);
         let next = next.filter(|next| next.abs() <= tuning.rows_fetched as i64);
         let next = next.map(|next| steps_within(next, tuning.fetched));
-        let prefetch_distance = match (loops.len(), between.is_empty()) {
-            (1, _) => tuning.fetched as i64,
+        let prefetch_distance = match (is_stream(loops), between.is_empty()) {
+            (true, _) => tuning.fetched as i64,
             (_, true) => next.unwrap_or(tuning.direct_fetched as i64),
             (_, false) => tuning.gathered_fetched as i64,
         };
@@ -99,6 +99,12 @@ pub(super) fn schedule(loops: &mut Vec<Loop>, conversion: Conversion<'_>) -> Sch
     schedule.cols = Some(count - 1);
     schedule.rows = count.checked_sub(2).map(|i| schedule.within[i]).filter(|&i| stays_in_unit(&loops[i]));
     schedule
+}
+
+/// Whether the source is read as it lies, whatever becomes of its runs (pages in banks).
+fn is_stream(loops: &[Loop]) -> bool {
+    loops.iter().all(|l| l.step[0] == 0)
+        && loops.windows(2).all(|l| l[0].step[1] == l[1].step[1].saturating_mul(l[1].n as i64))
 }
 
 /// The loops between whose runs of the source those of a segment lie. What lies `most` bytes apart or further is a run of its own.
