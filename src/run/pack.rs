@@ -7,7 +7,7 @@ use kernels::{
 use smallvec::SmallVec;
 
 use super::assembly::Block;
-use super::clip::{advance, linear};
+use super::clip::{advance, linear, place};
 use super::destination::writable;
 use super::elements::{Scratch, TileRow};
 use super::slots::{self, SlotLoop};
@@ -30,20 +30,20 @@ const LEAST_STREAMED: usize = 2 * LINE;
 const SEGMENTS: usize = 32;
 
 impl Task<'_, '_> {
-    /// Packs a block of tiles: a row of them where they lie, if a kernel can read them there, others as they are brought together. `later`
-    /// is the iteration at which a block begins that is fetched meanwhile.
+    /// Packs a block of tiles, which begins at an iteration and at its address: a row of them where they lie, if a kernel can read them
+    /// there, others as they are brought together. `later` is the iteration at which a block begins that is fetched meanwhile.
     pub(super) fn pack<const N: usize>(
         &mut self,
         nest: &ScheduledNest,
         parts: &[Gather],
-        first: &[u64; N],
+        (first, address): (&[u64; N], &AddressPair),
         size: &[u64; N],
-        to: usize,
         later: Option<[u64; N]>,
     ) {
         let plan = self.plan;
         let (Some(codec), Op::Convert(number, _)) = (plan.dst.codec, plan.op) else { return };
         let row = nest.schedule.tiles;
+        let to = self.places.turn(self.out, place(plan, *address));
         match (nest.schedule.in_place, parts) {
             (Some(tile), [part]) => {
                 let at = self.moved(part, first);
@@ -57,7 +57,23 @@ impl Task<'_, '_> {
                     dst_tile: row.map_or(plan.dst.block_bytes, |i| linear(plan, nest.loops[i].step) as usize),
                     ..tile.args()
                 };
-                plan.kernels.pack(&codec, number, self.source, &args, self.out, to);
+                match row.map(|i| nest.loops[i].step).filter(|step| step[3] != 0 && args.tiles > 1) {
+                    None => plan.kernels.pack(&codec, number, self.source, &args, self.out, to),
+                    Some(step) => {
+                        // Each tile goes to a unit of its own.
+                        let bytes = plan.dst.block_bytes;
+                        let Block(packed) = self.block.get_or_insert_with(Block::zero);
+                        let packed = &mut packed[..args.tiles * bytes];
+                        let args = PackArgs { dst_tile: bytes, ..args };
+                        let near = &mut Destination::cached(writable(packed));
+                        plan.kernels.pack(&codec, number, self.source, &args, near, 0);
+                        for (t, tile) in packed.chunks_exact(bytes).enumerate() {
+                            let at = advance(*address, step, t as i64);
+                            let to = self.places.turn(self.out, place(plan, at));
+                            plan.kernels.stream(tile, self.out, to);
+                        }
+                    }
+                }
             }
             (None, [part]) if plan.conversion().maps_tiles(parts) => {
                 self.copy_or_pack(nest, part, first, size, to);

@@ -36,7 +36,7 @@ pub(super) struct Task<'a, 'd> {
     pub(super) source_begin: i64,
     pub(super) out: &'a mut Destination<'d>,
     /// Where the bytes of the destination lie in `out`.
-    places: Places,
+    pub(super) places: Places,
     /// What is assembled before it is written.
     pub(super) block: Option<Block>,
     pub(super) scratch: Scratch,
@@ -277,9 +277,8 @@ impl<'a, 'd> Task<'a, 'd> {
         let mut blocks = Blocks::new(nest, view, self.source_begin);
         let mut later = Later::new(blocks_fetched(self.plan, nest), nest, view, self.source_begin);
         loop {
-            let to = self.places.turn(self.out, place(self.plan, blocks.at));
             let iteration = later.as_ref().and_then(Later::iteration);
-            self.pack(nest, parts, &blocks.iteration(), &blocks.size, to, iteration);
+            self.pack(nest, parts, (&blocks.iteration(), &blocks.at), &blocks.size, iteration);
             if let Some(later) = &mut later {
                 later.advance();
             }

@@ -5,7 +5,7 @@ use kernels::TileShape;
 use super::blocks::{by_source_of, longer_row, steps_within};
 use crate::layout::axis::Addr;
 use crate::plan::conversion::{Conversion, Op};
-use crate::plan::ir::{Gather, InPlace, LINE, Loop, Schedule};
+use crate::plan::ir::{Gather, InPlace, LINE, Loop, MAX_BLOCK, Schedule};
 use crate::tuning::Tuning;
 
 /// The least bytes of the destination that a block of small tiles has as one run: two lines.
@@ -144,7 +144,6 @@ fn in_rows(
         schedule.prefetch_distance = follows.map_or(0, |&i| parts[0].moves[i][1]);
         return Schedule { in_place, tiles: Some(row), ..schedule };
     }
-    let changes_unit = |i: usize| loops[i].step[3] != 0 || parts[0].moves[i][0] != 0;
     let reads = |i: usize| parts[0].moves[i];
     // What lies in rows is read as the tiles are written; other tiles, and rows so short that a run of the source is those of
     // several rows of tiles (sticks, panels), as the source lies, so that its lines are read once.
@@ -154,9 +153,9 @@ fn in_rows(
     if !rows || short {
         schedule.order = by_source_of(loops.len(), |i| (reads(i), loops[i].step[4]));
     }
-    // What is copied may lie in any unit of the source.
+    // What is copied may lie in any unit of the source, and what is packed go to any of the destination.
     let copies = in_place.is_none();
-    let suits = |&i: &usize| if copies { stays_in_range(&loops[i]) } else { !changes_unit(i) };
+    let suits = |&i: &usize| if copies { stays_in_range(&loops[i]) } else { reads(i)[0] == 0 };
     let row = schedule.order.last().copied().filter(suits);
     let row = row.map(|row| longer_row(loops, row, dst.codec, tuning, suits));
     if let Some(at) = row.and_then(|row| schedule.order.iter().position(|&i| i == row)) {
@@ -165,8 +164,10 @@ fn in_rows(
         schedule.order.push(row);
     }
     if let Some(row) = row {
+        // Tiles that go to units of their own are packed in L1, and put from there.
+        let most = if stays_in_range(&loops[row]) { u64::MAX } else { (MAX_BLOCK / dst.block_bytes) as u64 };
         schedule.tiles = Some(row);
-        schedule.blocks[row] = loops[row].n;
+        schedule.blocks[row] = loops[row].n.min(most.max(1));
     }
     if let (Some(_), Some(row)) = (in_place, row) {
         schedule.prefetch_distance = distance_to_later_tiles(&schedule.order, loops, row, reads, tuning);
