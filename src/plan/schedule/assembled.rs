@@ -9,6 +9,10 @@ use crate::tuning::Tuning;
 /// much as to copy some 3 KiB.
 const SMALL_BLOCK: u64 = 16 << 10;
 
+/// Runs that are shorter than this and go to units of their own are assembled, some units at a time: a call of a kernel for each takes longer
+/// than they do.
+const SHORT_RUN: i64 = 8192;
+
 /// One nest, and what decides about its blocks.
 struct Nest<'a> {
     loops: &'a [Loop],
@@ -25,6 +29,8 @@ struct Nest<'a> {
     compacted: bool,
     /// Whether the source runs from unit to unit of the destination, or its tiles do, so that blocks are of several units.
     scattered: bool,
+    /// The loop along which short runs of the source go to units of their own: [`dealt`].
+    dealt: Option<usize>,
     /// Bytes from unit to unit of the source.
     pitch: i64,
     /// Whether rows of the destination begin anywhere in a line.
@@ -40,10 +46,6 @@ impl Nest<'_> {
     fn new<'a>(loops: &'a [Loop], conversion: Conversion<'a>) -> Nest<'a> {
         let Conversion { src, dst, op, tuning, .. } = conversion;
         let unit = |l: &Loop| l.step[0] != 0 && l.step[3] == 0;
-        let short = loops.split_last().and_then(|(run, outer)| {
-            let bytes = (run.n as i64).saturating_mul(run.step[4]);
-            outer.last().filter(|rows| bytes <= LINE as i64 && rows.step[4] == bytes)
-        });
         let mut nest = Nest {
             loops,
             near: op.source_size() as i64,
@@ -51,10 +53,10 @@ impl Nest<'_> {
             tile_rows: src.codec.map(|c| c.tile().rows() as i64),
             across: None,
             compacted: src.codec.is_none()
-                // Short rows of a face, each of another unit, are taken together.
                 && !matches!(op, Op::Cast { .. })
-                && (loops.last().is_some_and(unit) || short.is_some_and(unit)),
+                && (loops.last().is_some_and(unit) || brought(loops, dst.block_bytes as i64).is_some()),
             scattered: false,
+            dealt: None,
             pitch: src.space.pitch_bytes as i64,
             ragged: false,
             in_runs: false,
@@ -70,7 +72,11 @@ impl Nest<'_> {
         let other =
             |l: &Loop| l.step[3] != 0 && if nest.tile_rows.is_some() { l.step[2] != 0 } else { run(l) };
         let apart = nest.tile_rows.is_some() || !runs;
-        nest.scattered = apart && !matches!(op, Op::Cast { .. }) && loops.iter().any(other);
+        // A run that is copied to its unit is a segment as it is.
+        let as_it_is = |i: usize| matches!(op, Op::Copy(_)) && i + 2 == loops.len();
+        nest.dealt = dealt(loops, nest.near).filter(|&i| nest.tile_rows.is_none() && !as_it_is(i));
+        nest.scattered =
+            !matches!(op, Op::Cast { .. }) && (apart && loops.iter().any(other) || nest.dealt.is_some());
         // One element that is repeated leaves no line of the source half read.
         let repeats = loops.last().is_none_or(|l| l.src() == [0; 3]);
         let across = (0..loops.len()).rev().find(|&i| !runs && nest.fits(&loops[i]) && run(&loops[i]));
@@ -161,6 +167,35 @@ impl Nest<'_> {
     }
 }
 
+/// The loop along which rows of the source go on from unit to unit of the destination, where that are short runs: rows of tiles that are dealt
+/// to banks, or short rows in pages. `near`: bytes of an element.
+pub(super) fn dealt(loops: &[Loop], near: i64) -> Option<usize> {
+    let mut run = near;
+    for (i, l) in loops.iter().enumerate().rev() {
+        match l.step {
+            [0, byte, _, unit, ..] if byte == run && unit != 0 => {
+                return (near < run && run < SHORT_RUN).then_some(i);
+            }
+            [0, byte, ..] if byte == run => run = run.saturating_mul(l.n as i64),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The loop along which rows of the destination go on from unit to unit of the source, where that are short runs: the same the other way round.
+pub(super) fn brought(loops: &[Loop], block_bytes: i64) -> Option<usize> {
+    let mut run = block_bytes;
+    for (i, l) in loops.iter().enumerate().rev() {
+        match l.step {
+            [unit, _, _, 0, byte, _] if byte == run && unit != 0 => return (run < SHORT_RUN / 2).then_some(i),
+            [_, _, _, 0, byte, _] if byte == run => run = run.saturating_mul(l.n as i64),
+            _ => {}
+        }
+    }
+    None
+}
+
 /// Whether the source runs across rows of the destination that lie far apart.
 pub(super) fn transposes(loops: &[Loop], conversion: Conversion<'_>) -> bool {
     let across = Nest::new(loops, conversion).across.map(|i| loops[i]);
@@ -247,6 +282,9 @@ fn widen(nest: &Nest<'_>, schedule: &mut Schedule, mut extent: i64) -> i64 {
         let wanted = (most / filled.min(32)).max(512) / shortest;
         schedule.blocks[segment] = schedule.blocks[segment].min(wanted.max(1));
         extent = (shortest * schedule.blocks[segment]) as i64;
+    }
+    if between.is_empty() {
+        between.extend(nest.dealt);
     }
     let (mut bytes, mut segments) = (extent as u64, 1);
     for i in between {

@@ -73,7 +73,12 @@ pub(super) fn schedule(nests: Vec<Nest>, conversion: Conversion<'_>) -> Vec<Sche
             Leaf::Element if compacted::applies(&loops, conversion) => {
                 compacted::schedule(&loops, conversion)
             }
-            Leaf::Element if streams && direct::applies(&loops, src, op) => {
+            Leaf::Element
+                if streams
+                    && direct::applies(&loops, src, op)
+                    && assembled::dealt(&loops, op.source_size() as i64).is_none()
+                    && assembled::brought(&loops, dst.block_bytes as i64).is_none() =>
+            {
                 direct::schedule(&mut loops, conversion)
             }
             Leaf::Element if streams && lines::applies(&loops, conversion) => {
