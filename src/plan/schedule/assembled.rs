@@ -54,7 +54,7 @@ impl Nest<'_> {
             across: None,
             compacted: src.codec.is_none()
                 && !matches!(op, Op::Cast { .. })
-                && (loops.last().is_some_and(unit) || brought(loops, dst.block_bytes as i64).is_some()),
+                && (loops.last().is_some_and(unit) || is_brought(loops, LINE, conversion)),
             scattered: false,
             dealt: None,
             pitch: src.space.pitch_bytes as i64,
@@ -74,7 +74,8 @@ impl Nest<'_> {
         let apart = nest.tile_rows.is_some() || !runs;
         // A run that is copied to its unit is a segment as it is.
         let as_it_is = |i: usize| matches!(op, Op::Copy(_)) && i + 2 == loops.len();
-        nest.dealt = dealt(loops, nest.near).filter(|&i| nest.tile_rows.is_none() && !as_it_is(i));
+        let dealt = dealt(loops, conversion).filter(|_| nest.tile_rows.is_none());
+        nest.dealt = dealt.filter(|&i| !as_it_is(i));
         nest.scattered =
             !matches!(op, Op::Cast { .. }) && (apart && loops.iter().any(other) || nest.dealt.is_some());
         // One element that is repeated leaves no line of the source half read.
@@ -167,33 +168,48 @@ impl Nest<'_> {
     }
 }
 
-/// The loop along which rows of the source go on from unit to unit of the destination, where that are short runs: rows of tiles that are dealt
-/// to banks, or short rows in pages. `near`: bytes of an element.
-pub(super) fn dealt(loops: &[Loop], near: i64) -> Option<usize> {
-    let mut run = near;
+/// The loop along which rows of the source go on from unit to unit of the destination, past the caches, where units are short runs that are made of
+/// parts of lines or converted: rows of tiles that are dealt to banks, or short rows in pages.
+pub(super) fn dealt(loops: &[Loop], conversion: Conversion<'_>) -> Option<usize> {
+    let (near, block_bytes) = (conversion.op.source_size() as i64, conversion.dst.block_bytes as i64);
+    let (mut read, mut written, mut first) = (near, block_bytes, None);
     for (i, l) in loops.iter().enumerate().rev() {
-        match l.step {
-            [0, byte, _, unit, ..] if byte == run && unit != 0 => {
-                return (near < run && run < SHORT_RUN).then_some(i);
-            }
-            [0, byte, ..] if byte == run => run = run.saturating_mul(l.n as i64),
-            _ => {}
+        if l.step[3] != 0 {
+            let goes_on = l.step[..2] == [0, read] && near < read && written < SHORT_RUN;
+            // Lines of several runs each are copied faster from where they lie.
+            let lines =
+                matches!(conversion.op, Op::Copy(_)) && first >= Some(LINE as i64) && first < Some(written);
+            return (goes_on && !lines && conversion.streams).then_some(i);
+        }
+        if l.step[0] != 0 || l.step[4] != written {
+            return None;
+        }
+        written = written.saturating_mul(l.n as i64);
+        first = first.or(Some(written));
+        if l.step[1] == read {
+            read = read.saturating_mul(l.n as i64);
         }
     }
     None
 }
 
-/// The loop along which rows of the destination go on from unit to unit of the source, where that are short runs: the same the other way round.
-pub(super) fn brought(loops: &[Loop], block_bytes: i64) -> Option<usize> {
-    let mut run = block_bytes;
+/// Whether rows of the destination go on from unit to unit of the source in runs of `most` bytes (in the caches those of one loop), or, past the
+/// caches, in others where units are so short that a block reads all of each: the same the other way round.
+pub(super) fn is_brought(loops: &[Loop], most: usize, conversion: Conversion<'_>) -> bool {
+    let Conversion { src, dst, streams, .. } = conversion;
+    let mut written = dst.block_bytes as i64;
+    let whole_units = streams && src.space.unit_bytes < SHORT_RUN as u64;
     for (i, l) in loops.iter().enumerate().rev() {
         match l.step {
-            [unit, _, _, 0, byte, _] if byte == run && unit != 0 => return (run < SHORT_RUN / 2).then_some(i),
-            [_, _, _, 0, byte, _] if byte == run => run = run.saturating_mul(l.n as i64),
+            [unit, _, _, 0, byte, _] if byte == written && unit != 0 => {
+                let short = written <= most as i64 && (streams || i + 2 == loops.len());
+                return short || whole_units && written < SHORT_RUN / 2;
+            }
+            [_, _, _, 0, byte, _] if byte == written => written = written.saturating_mul(l.n as i64),
             _ => {}
         }
     }
-    None
+    false
 }
 
 /// Whether the source runs across rows of the destination that lie far apart.

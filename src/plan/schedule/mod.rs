@@ -76,8 +76,8 @@ pub(super) fn schedule(nests: Vec<Nest>, conversion: Conversion<'_>) -> Vec<Sche
             Leaf::Element
                 if streams
                     && direct::applies(&loops, src, op)
-                    && assembled::dealt(&loops, op.source_size() as i64).is_none()
-                    && assembled::brought(&loops, dst.block_bytes as i64).is_none() =>
+                    && assembled::dealt(&loops, conversion).is_none()
+                    && !assembled::is_brought(&loops, LINE - 1, conversion) =>
             {
                 direct::schedule(&mut loops, conversion)
             }
@@ -208,7 +208,7 @@ mod tests {
         // Of still shorter ones as many as are 16 KiB.
         assert_eq!(distance(256, &builtin::ZEN4), 4 * 8 * 512);
         // These do not stay in L2 until they are read.
-        assert_eq!(distance(32768, &builtin::ZEN4), 2048);
+        assert_eq!(distance(32768, &builtin::ZEN4), 4096);
     }
 
     #[test]
@@ -540,9 +540,48 @@ mod tests {
 
     #[test]
     fn blocks_of_a_stick_are_not_assembled() {
-        let sticks = "SpyreTensorLayout((64, 128), torch.float16)";
-        let plan = plan(&[64, 128], DType::Bf16, PAGES, sticks, Store::Streamed);
-        assert!(plan.nests.iter().all(|nest| !nest.schedule.assembled), "{plan}");
+        let assembled = |cols: u64| {
+            let sticks = format!("SpyreTensorLayout((64, {cols}), torch.float16)");
+            let plan = plan(&[64, cols], DType::Bf16, PAGES, &sticks, Store::Streamed);
+            plan.nests.iter().any(|nest| nest.schedule.assembled)
+        };
+        assert!(!assembled(4096));
+        // Of short pages a block reads all of some.
+        assert!(assembled(2048));
+    }
+
+    #[test]
+    fn tiles_in_banks_are_made_some_at_a_time() {
+        let banks = |dtype: &str| {
+            format!("ttnn(dtype={dtype}, layout=TILE, memory=INTERLEAVED, banks=12, alignment=64)")
+        };
+        let most = |from: &str, to: &str, store| {
+            let plan = plan(&[256, 4096], DType::F32, from, to, store);
+            let Nest { loops, schedule, .. } = &plan.nests[0];
+            loops
+                .iter()
+                .zip(&schedule.blocks)
+                .filter(|(l, _)| l.step[3] != 0 || l.step[0] != 0)
+                .map(|(_, &n)| n)
+                .max()
+        };
+        let rows = "memref<256x4096xf32>";
+        // 15 tiles of 1088 bytes have room, and half of 16 tiles of bf16.
+        assert_eq!(most(rows, &banks("bfloat8_b"), Store::Streamed), Some(15));
+        assert_eq!(most(rows, &banks("bfloat16"), Store::Streamed), Some(16));
+        assert_eq!(most(rows, &banks("bfloat16"), Store::Cached), Some(1));
+        assert_eq!(most(&banks("bfloat16"), rows, Store::Streamed), Some(4));
+        assert_eq!(most(&banks("bfloat16"), rows, Store::Cached), Some(1));
+    }
+
+    #[test]
+    fn short_pages_are_made_some_at_a_time() {
+        let most = |cols: u64| {
+            let rows = format!("memref<256x{cols}xf32>");
+            let plan = plan(&[256, cols], DType::F32, &rows, PAGES, Store::Streamed);
+            plan.nests[0].schedule.blocks[0]
+        };
+        assert_eq!([64, 1024, 4096].map(most), [128, 8, 1]);
     }
 
     #[test]
@@ -554,8 +593,9 @@ mod tests {
         let tile = place(DType::F32, f32_tiles, bfp8).unwrap();
         assert_eq!((tile.rows, tile.cols, tile.src_row, tile.src_col), (32, 32, 64, 4));
         assert_eq!(tile.faces, Some([2048, 1024]));
-        // A block of a row of MX blocks is rows of two faces, a call's worth of which is brought together.
-        assert_eq!(place(DType::F32, f32_tiles, "memref<64x128xmxfp8_e4m3>"), None);
+        // A block of a row of MX blocks is a row of two faces.
+        let block = place(DType::F32, f32_tiles, "memref<64x128xmxfp8_e4m3>").unwrap();
+        assert_eq!((block.rows, block.cols, block.src_col, block.faces), (1, 32, 4, Some([0, 1024])));
         // No kernel packs other numbers as they lie.
         assert_eq!(place(DType::F8E4M3, "ttnn(dtype=fp8_e4m3, layout=TILE)", bfp8), None);
         let transposed = "ttnn(dtype=float32, layout=TILE, transpose_tile=True)";
