@@ -210,11 +210,13 @@ const LINES: u64 = 2 * LINE as u64;
 
 /// Gives a block two whole lines of the destination, or all of a tile; what is repeated along them is made in one run.
 fn lines(loops: &[Loop], far: u64, schedule: &mut Schedule, room: &mut Room) {
-    let mut bytes = far;
+    let (mut bytes, mut is_long) = (far, false);
     for (l, block) in loops.iter().zip(&mut schedule.blocks).rev() {
         let all = bytes.saturating_mul(l.n);
-        let (repeats, is_long) = (l.src() == [0; 3], l.n > FACES);
-        let is_full = bytes >= LINES && (all > TILE || is_long) && !repeats;
+        let (repeats, is_stick) = (l.src() == [0; 3], is_long);
+        is_long = l.n > FACES;
+        // Sticks of other matrices follow one another, and lie far apart in the source.
+        let is_full = bytes >= LINES && (all > TILE || is_long || is_stick) && !repeats;
         if room.loops == 0 || l.step[3] != 0 || l.step[4] != bytes as i64 || is_full {
             break;
         }
