@@ -374,12 +374,20 @@ pub(super) fn cached(loops: &[Loop], conversion: Conversion<'_>, mut schedule: S
     let tile = |i: &usize| stays_in_unit(&loops[*i]) && loops[*i].step[1] > 0 && loops[*i].step[2] == 0;
     prefetch(&Nest::new(loops, conversion), &mut schedule);
     schedule.tiles = schedule.tiles.map(|row| longer_row(loops, row, src.codec, tuning, tile));
+    // Of what is unpacked, a call takes the loops inside of one tile.
+    let takes = |i: usize| stays_in_unit(&loops[i]) && (src.codec.is_none() || loops[i].step[1] == 0);
+    // Where a block has no such loops, the innermost ones: a window of one element or one short row costs as much as one of many.
+    for k in 0..2 {
+        let Schedule { rows, cols, tiles, .. } = schedule;
+        let other = |&i: &usize| ![rows, cols, tiles].contains(&Some(i)) && loops[i].n > 1 && takes(i);
+        let innermost = (0..loops.len()).rev().find(other);
+        let of_call = if k == 0 { &mut schedule.cols } else { &mut schedule.rows };
+        *of_call = of_call.or(innermost);
+    }
     let kernel = [schedule.rows, schedule.cols, schedule.tiles];
     (schedule.assembled, schedule.overlap) = (false, 0);
     schedule.blocks.fill(1);
     kernel.into_iter().flatten().for_each(|i| schedule.blocks[i] = loops[i].n);
-    // Of what is unpacked, a call takes the loops inside of one tile.
-    let takes = |i: usize| stays_in_unit(&loops[i]) && (src.codec.is_none() || loops[i].step[1] == 0);
     let taken =
         |order: &[usize]| -> Vec<usize> { order.iter().rev().copied().take_while(|&i| takes(i)).collect() };
     let bytes = taken(&schedule.order)
