@@ -9,6 +9,9 @@ use crate::tuning::Tuning;
 /// much as to copy some 3 KiB.
 const SMALL_BLOCK: u64 = 16 << 10;
 
+/// Elements of a row that a call does not take alone, if there are fewer.
+const FEW: u64 = 16;
+
 /// Runs that are shorter than this and go to units of their own are assembled, some units at a time: a call of a kernel for each takes longer
 /// than they do.
 const SHORT_RUN: i64 = 8192;
@@ -376,13 +379,13 @@ pub(super) fn cached(loops: &[Loop], conversion: Conversion<'_>, mut schedule: S
     schedule.tiles = schedule.tiles.map(|row| longer_row(loops, row, src.codec, tuning, tile));
     // Of what is unpacked, a call takes the loops inside of one tile.
     let takes = |i: usize| stays_in_unit(&loops[i]) && (src.codec.is_none() || loops[i].step[1] == 0);
-    // Where a block has no such loops, the innermost ones: a window of one element or one short row costs as much as one of many.
-    for k in 0..2 {
-        let Schedule { rows, cols, tiles, .. } = schedule;
-        let other = |&i: &usize| ![rows, cols, tiles].contains(&Some(i)) && loops[i].n > 1 && takes(i);
-        let innermost = (0..loops.len()).rev().find(other);
-        let of_call = if k == 0 { &mut schedule.cols } else { &mut schedule.rows };
-        *of_call = of_call.or(innermost);
+    // Rows of few elements go several together: a window of one element, or of one such row, costs as much as one of many.
+    let other = |taken: [Option<usize>; 2]| {
+        (0..loops.len()).rev().find(|&i| !taken.contains(&Some(i)) && loops[i].n > 1 && takes(i))
+    };
+    schedule.cols = schedule.cols.or_else(|| other([schedule.rows, schedule.tiles]));
+    if schedule.cols.is_some_and(|i| loops[i].n < FEW) {
+        schedule.rows = schedule.rows.or_else(|| other([schedule.cols, schedule.tiles]));
     }
     let kernel = [schedule.rows, schedule.cols, schedule.tiles];
     (schedule.assembled, schedule.overlap) = (false, 0);
