@@ -85,6 +85,12 @@ impl Segment {
         segment
     }
 
+    /// The outermost loop, where it has half of that or more, but not all.
+    pub(super) fn halved(&self, loops: &[Loop]) -> Option<Loop> {
+        let outermost = loops.get(self.first).copied();
+        outermost.filter(|l| self.iterations < l.n && l.n <= 2 * self.iterations)
+    }
+
     /// Puts the loops of the segment into the block.
     pub(super) fn put(&self, loops: &[Loop], schedule: &mut Schedule) {
         schedule.segment = self.first;
