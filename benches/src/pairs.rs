@@ -13,7 +13,7 @@ use crate::{Roof, Shortest, Turns, numbers};
 
 /// Layouts of an N x N matrix of f32, on either side of a pair: a short name and a text in which `N` is the side, `S` a
 /// 64th of it (Spyre's sticks) and `P` a pitch longer than a row.
-const LAYOUTS: [(&str, &str); 16] = [
+const LAYOUTS: [(&str, &str); 18] = [
     ("f32", "memref<NxNxf32>"),
     ("bf16", "memref<NxNxbf16>"),
     ("f16", "memref<NxNxf16>"),
@@ -27,6 +27,8 @@ const LAYOUTS: [(&str, &str); 16] = [
     ("mxfp8 tiles", "ttnn(dtype=mxfp8_e4m3, layout=TILE)"),
     ("mxfp8 rows", "memref<NxNxmxfp8_e4m3>"),
     ("bf16 pages", "ttnn(dtype=bfloat16, layout=ROW_MAJOR, memory=INTERLEAVED, banks=12, alignment=64)"),
+    ("bf16 in banks", "ttnn(dtype=bfloat16, layout=TILE, memory=INTERLEAVED, banks=12, alignment=64)"),
+    ("bfp8 in banks", "ttnn(dtype=bfloat8_b, layout=TILE, memory=INTERLEAVED, banks=12, alignment=64)"),
     (
         "bf16 on cores",
         "metal(shape=(N, N), collapse=[], grid=(8, 8), tile=(32, 32), dtype=bf16, oob=undef, memory=l1)",

@@ -196,7 +196,7 @@ pub(crate) struct ScanArgs {
 pub(crate) struct BenchArgs {
     /// Only cases whose name contains this; pairs are called "bf16 -> bfp8 tiles"
     pub(crate) filter: Option<String>,
-    /// Every pair of 16 layouts, and views as sources, on one thread, the slowest first
+    /// Every pair of 18 layouts, and views as sources, on one thread, the slowest first
     #[arg(long)]
     pub(crate) pairs: bool,
     /// Side of the matrices of pairs, a multiple of 256; 512 takes seconds

@@ -182,7 +182,8 @@ pub(super) fn dealt(loops: &[Loop], conversion: Conversion<'_>) -> Option<usize>
             // Lines of several runs each are copied faster from where they lie.
             let lines =
                 matches!(conversion.op, Op::Copy(_)) && first >= Some(LINE as i64) && first < Some(written);
-            return (goes_on && !lines && conversion.streams).then_some(i);
+            let casts = matches!(conversion.op, Op::Cast { .. });
+            return (goes_on && !lines && !casts && conversion.streams).then_some(i);
         }
         if l.step[0] != 0 || l.step[4] != written {
             return None;
