@@ -72,7 +72,7 @@ pub(super) fn schedule(loops: &mut Vec<Loop>, conversion: Conversion<'_>) -> Sch
     let source = tuning.direct_source as u64;
     let in_blocks = |segment: &Segment, between: &[usize]| {
         let suits = suits && !between.is_empty() && read < fetched;
-        let schedule = suits.then(|| as_written(loops, segment, between, source));
+        let schedule = suits.then(|| as_written(loops, segment, between, [source; 2]));
         schedule.filter(|schedule| is_run(loops, &schedule.blocks))
     };
     let as_segments = in_blocks(&segment, &between);
@@ -86,7 +86,7 @@ pub(super) fn schedule(loops: &mut Vec<Loop>, conversion: Conversion<'_>) -> Sch
     let mut schedule = if let Some(schedule) = in_order {
         Schedule { in_order: true, ..schedule }
     } else if gathers && tuning.gathered_pair == 0 {
-        as_written(loops, &segment, &between, source)
+        as_written(loops, &segment, &between, [source, 2 * source])
     } else {
         let pair = if gathers { tuning.gathered_pair as i64 } else { pair };
         let line = split(loops, block_bytes, pair, tuning.direct_apart as i64);
@@ -131,14 +131,14 @@ fn row_segment(loops: &[Loop], block_bytes: i64, most: i64) -> Option<Segment> {
 }
 
 /// Lines whose runs come from all over the block (rows of faces): the destination's order, and the next block fetched
-/// meanwhile. A block reads `source` bytes.
-fn as_written(loops: &[Loop], segment: &Segment, between: &[usize], source: u64) -> Schedule {
+/// meanwhile. A block reads so many bytes of the source, or, where it has all of a short row of that then, the second number of them.
+fn as_written(loops: &[Loop], segment: &Segment, between: &[usize], source: [u64; 2]) -> Schedule {
     let mut schedule = Schedule::ordered(loops, by_source(loops), (0..loops.len()).collect());
     segment.put(loops, &mut schedule);
     let mut bytes = segment.bytes as u64;
     for &i in between {
-        let (n, most) = (loops[i].n, (source / bytes).max(1));
-        schedule.blocks[i] = if n <= 2 * most && is_short(&loops[i]) { n } else { n.min(most) };
+        let (n, [most, most_of_short]) = (loops[i].n, source.map(|source| (source / bytes).max(1)));
+        schedule.blocks[i] = if n <= most_of_short && is_short(&loops[i]) { n } else { n.min(most) };
         bytes *= schedule.blocks[i];
     }
     schedule.prefetch_distance = next_block(loops, &schedule).unwrap_or(0);

@@ -550,6 +550,45 @@ mod tests {
         assert!(assembled(2048));
     }
 
+    /// How many iterations a block has, of all, of the loop that steps so far in the source.
+    fn of_loop(plan: &Plan, step: i64) -> [u64; 2] {
+        let nest = &plan.nests[0];
+        let i = nest.loops.iter().position(|l| l.step[1] == step).unwrap();
+        [nest.schedule.blocks[i], nest.loops[i].n]
+    }
+
+    #[test]
+    fn short_rows_of_several_heads_are_read_whole() {
+        // Rows of 32 heads side by side, each of four tiles of 128 bytes a row.
+        let heads = "memref<1x32x64x128xf32, strided<[262144, 128, 4096, 1]>>";
+        let tiles = "ttnn(dtype=bfloat16, layout=TILE)";
+        let plan = plan_with(&[1, 32, 64, 128], DType::F32, heads, tiles, Store::Streamed, &builtin::ZEN4);
+        assert_eq!([128, 512].map(|step| of_loop(&plan, step)), [[4; 2], [32; 2]], "{plan}");
+    }
+
+    #[test]
+    fn blocks_of_transposed_sticks_have_runs_of_the_source() {
+        let (transposed, sticks) = (
+            "memref<32x8x128x1024xf16, strided<[1048576, 131072, 1, 128]>>",
+            "SpyreTensorLayout((32, 8, 128, 1024), torch.float16)",
+        );
+        let plan =
+            plan_with(&[32, 8, 128, 1024], DType::F16, transposed, sticks, Store::Streamed, &builtin::ZEN4);
+        // All of a run, and not of another matrix; nothing is brought together where kernels store no whole lines.
+        if plan.conversion().stores_lines {
+            assert_eq!([2, 2 << 20].map(|step| of_loop(&plan, step)), [[128; 2], [1, 32]], "{plan}");
+        }
+    }
+
+    #[test]
+    fn rows_of_few_elements_are_a_window() {
+        let (images, tiles) = ("memref<64x32x3xf32>", "ttnn(dtype=bfloat16, layout=TILE)");
+        let plan = plan(&[64, 32, 3], DType::F32, images, tiles, Store::Cached);
+        let Nest { loops, schedule, .. } = &plan.nests[0];
+        let of = |i: Option<usize>| i.map(|i| (loops[i].n, loops[i].step[1]));
+        assert_eq!([of(schedule.rows), of(schedule.cols)], [Some((16, 12)), Some((3, 4))], "{plan}");
+    }
+
     #[test]
     fn tiles_in_banks_are_made_some_at_a_time() {
         let banks = |dtype: &str| {
