@@ -168,7 +168,9 @@ impl<const N: usize> Compaction<N> {
             let step = |k: usize| loops[order[k]].step;
             let mut n = size[order[first]];
             let mut next = first + 1;
-            while next < order.len() && step(next)[0] == 0 && step(next)[1] == step(first)[1] * n as i64 {
+            let follows =
+                |next: usize, n: u64| step(next)[..2] == [0, step(first)[1].saturating_mul(n as i64)];
+            while next < order.len() && follows(next, n) {
                 n *= size[order[next]];
                 next += 1;
             }

@@ -56,8 +56,8 @@ impl Nest<'_> {
             tile_rows: src.codec.map(|c| c.tile().rows() as i64),
             across: None,
             compacted: src.codec.is_none()
-                && !matches!(op, Op::Cast { .. })
-                && (loops.last().is_some_and(unit) || is_brought(loops, LINE, conversion)),
+                && (loops.last().is_some_and(|l| unit(l) && !matches!(op, Op::Cast { .. }))
+                    || is_brought(loops, LINE, conversion)),
             scattered: false,
             dealt: None,
             pitch: src.space.pitch_bytes as i64,
@@ -200,7 +200,10 @@ pub(super) fn dealt(loops: &[Loop], conversion: Conversion<'_>) -> Option<usize>
 /// Whether rows of the destination go on from unit to unit of the source in runs of `most` bytes (in the caches those of one loop), or, past the
 /// caches, in others where units are so short that a block reads all of each: the same the other way round.
 pub(super) fn is_brought(loops: &[Loop], most: usize, conversion: Conversion<'_>) -> bool {
-    let Conversion { src, dst, streams, .. } = conversion;
+    let Conversion { src, dst, op, streams, .. } = conversion;
+    if matches!(op, Op::Cast { .. }) {
+        return false;
+    }
     let mut written = dst.block_bytes as i64;
     let whole_units = streams && src.space.unit_bytes < SHORT_RUN as u64;
     for (i, l) in loops.iter().enumerate().rev() {
