@@ -76,9 +76,9 @@ impl Task<'_, '_> {
                 }
             }
             (None, [part]) if plan.conversion().maps_tiles(parts) => {
-                self.copy_or_pack(nest, part, first, size, to);
+                self.copy_or_pack(nest, part, (first, address), size, to);
             }
-            _ => self.pack_together(nest, parts, first, size, to, later),
+            _ => self.pack_together(nest, parts, (first, address), size, to, later),
         }
     }
 
@@ -88,7 +88,7 @@ impl Task<'_, '_> {
         &mut self,
         nest: &ScheduledNest,
         part: &Gather,
-        first: &[u64; N],
+        (first, address): (&[u64; N], &AddressPair),
         size: &[u64; N],
         to: usize,
     ) {
@@ -144,7 +144,7 @@ impl Task<'_, '_> {
                 (first[i], size[i]) = (begin + done as u64, others as u64);
             }
             if others > 0 {
-                self.pack_together(nest, parts, &first, &size, to + copied * dst_tile, None);
+                self.pack_together(nest, parts, (&first, address), &size, to + copied * dst_tile, None);
             }
             done += others;
             if let Some(i) = row {
@@ -161,13 +161,13 @@ impl Task<'_, '_> {
         })
     }
 
-    /// Brings the tiles of a block together in L1, packs them there, and puts them in their places; tiles of which the source is the same
-    /// are packed once. There is room for them (V1).
+    /// Brings the tiles of a block together in L1, packs them there, and puts them in their places, which may be units of their own; tiles of
+    /// which the source is the same are packed once. There is room for them (V1).
     fn pack_together<const N: usize>(
         &mut self,
         nest: &ScheduledNest,
         parts: &[Gather],
-        first: &[u64; N],
+        (first, address): (&[u64; N], &AddressPair),
         size: &[u64; N],
         to: usize,
         later: Option<[u64; N]>,
@@ -205,6 +205,30 @@ impl Task<'_, '_> {
             let distance = later.map_or(0, |later| place(self.moved(part, &later)) - place(at));
             let loops = tiles.loops(part, size, lie);
             self.gather(part, at, &loops, (between, lie), distance as isize);
+        }
+        if tiles.read.iter().any(|&(i, _)| nest.loops[i].step[3] != 0) {
+            let Task { scratch, block, out, places, .. } = &mut *self;
+            let together = bytemuck::cast_slice(scratch.tiles());
+            let Block(packed) = block.get_or_insert_with(Block::zero);
+            let packed = &mut packed[..count * bytes];
+            plan.kernels.pack(
+                &codec,
+                between,
+                together,
+                &args(lie),
+                &mut Destination::cached(writable(packed)),
+                0,
+            );
+            for (mut rest, tile) in (0..).zip(packed.chunks_exact(bytes)) {
+                let at = tiles.read.iter().rev().fold(*address, |at, &(i, _)| {
+                    let at = advance(at, nest.loops[i].step, (rest % size[i]) as i64);
+                    rest /= size[i];
+                    at
+                });
+                let to = places.turn(out, place(plan, at));
+                plan.kernels.stream(tile, out, to);
+            }
+            return;
         }
         let step = |i: usize| linear(plan, nest.loops[i].step) as isize;
         let (outer, run) = tiles.runs(size, bytes, step);

@@ -122,7 +122,10 @@ fn brought_together(loops: &[Loop], parts: &[Gather], conversion: Conversion<'_>
             break;
         }
     }
-    for &i in order.iter().rev().filter(|&&i| stays_in_range(&loops[i]) && is_read(parts, i)) {
+    // Tiles that go to units of their own are put there one by one, and none is copied.
+    let repeats = blocks.iter().enumerate().any(|(i, &n)| n > 1 && !is_read(parts, i));
+    let suits = |i: usize| stays_in_range(&loops[i]) || conversion.dst.block_bytes >= LINE && !repeats;
+    for &i in order.iter().rev().filter(|&&i| suits(i) && is_read(parts, i)) {
         take(i, blocks, u64::MAX);
     }
     schedule

@@ -94,16 +94,19 @@ fn windows(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
     [rows, cols].into_iter().filter_map(blocked).all(window) && blocked(tiles).is_none_or(tile)
 }
 
-/// Kernels write bytes of one unit, but for blocks that are assembled, and tiles that are read in place and packed where there is room for
-/// them: these are written unit by unit. The places of a cast's elements are looked up in one unit.
+/// Kernels write bytes of one unit, but for blocks that are assembled, and tiles that are read in place or brought together, and packed where
+/// there is room for them: these are written unit by unit. The places of a cast's elements are looked up in one unit.
 fn scatters(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
-    let Schedule { assembled, overlap, in_place, tiles, ref blocks, .. } = nest.schedule;
+    let Schedule { assembled, compacted, overlap, in_place, ref blocks, .. } = nest.schedule;
     match &nest.leaf {
         Leaf::Element => assembled && overlap == 0 && !matches!(conversion.op, Op::Cast { .. }),
-        Leaf::Pack(_) => {
-            let tiles = tiles.filter(|_| in_place.is_some()).map_or(1, |i| blocks[i]);
-            let bytes = (conversion.dst.block_bytes as u64).checked_mul(tiles);
-            in_place.is_some() && bytes.is_some_and(|bytes| bytes <= MAX_BLOCK as u64)
+        Leaf::Pack(parts) => {
+            // None is put in several places.
+            let is_read = |i: usize| parts.iter().any(|part| part.moves[i] != [0; 3]);
+            let once = (0..blocks.len()).all(|i| blocks[i] == 1 || is_read(i));
+            let packed =
+                blocks.iter().try_fold(conversion.dst.block_bytes as u64, |bytes, &n| bytes.checked_mul(n));
+            (in_place.is_some() || compacted && once) && packed.is_some_and(|bytes| bytes <= MAX_BLOCK as u64)
         }
         Leaf::Fill => false,
     }
