@@ -19,6 +19,9 @@ const LONG_ROW: u64 = 512;
 /// The least elements of a run of the destination that is worth it.
 const LEAST: u64 = 8;
 
+/// Bytes of a unit of the destination from which on it is worth a call of its own.
+const SHORT_UNIT: u64 = 8192;
+
 /// Whether kernels convert rows of a face from where they lie: pairs of formats that have a loop of their own.
 fn is_at_once(op: Op) -> bool {
     let short = |number| matches!(number, Number::Bf16 | Number::F16 | Number::Sen169);
@@ -75,6 +78,11 @@ pub(super) fn applies(loops: &[Loop], conversion: Conversion<'_>) -> bool {
     // The places of whole numbers that do not fit are looked up where kernels cast from the source itself.
     let fits = !matches!(op, Op::Cast { cast: Cast::Integer(..), .. });
     if tuning.compacted == 0 || src.codec.is_some() || !fits || !stays_in_unit(run) || run.n < LEAST {
+        return false;
+    }
+    // What is copied to its place tile by tile takes a call for each; what is converted is assembled in several units together.
+    let short_units = streams && dst.space.unit_bytes < SHORT_UNIT && !outer.iter().all(stays_in_unit);
+    if short_units && !matches!(op, Op::Copy(_)) && run.src() != [0; 3] {
         return false;
     }
     let (near, far) = (op.source_size() as i64, dst.block_bytes as i64);
