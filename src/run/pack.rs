@@ -206,36 +206,14 @@ impl Task<'_, '_> {
             let loops = tiles.loops(part, size, lie);
             self.gather(part, at, &loops, (between, lie), distance as isize);
         }
-        if tiles.read.iter().any(|&(i, _)| nest.loops[i].step[3] != 0) {
-            let Task { scratch, block, out, places, .. } = &mut *self;
-            let together = bytemuck::cast_slice(scratch.tiles());
-            let Block(packed) = block.get_or_insert_with(Block::zero);
-            let packed = &mut packed[..count * bytes];
-            plan.kernels.pack(
-                &codec,
-                between,
-                together,
-                &args(lie),
-                &mut Destination::cached(writable(packed)),
-                0,
-            );
-            for (mut rest, tile) in (0..).zip(packed.chunks_exact(bytes)) {
-                let at = tiles.read.iter().rev().fold(*address, |at, &(i, _)| {
-                    let at = advance(at, nest.loops[i].step, (rest % size[i]) as i64);
-                    rest /= size[i];
-                    at
-                });
-                let to = places.turn(out, place(plan, at));
-                plan.kernels.stream(tile, out, to);
-            }
-            return;
-        }
         let step = |i: usize| linear(plan, nest.loops[i].step) as isize;
         let (outer, run) = tiles.runs(size, bytes, step);
-        let Task { scratch, out, block, .. } = self;
+        let in_units = tiles.read.iter().any(|&(i, _)| nest.loops[i].step[3] != 0);
+        let Task { scratch, out, block, places, .. } = self;
         let together = bytemuck::cast_slice(scratch.tiles());
         // Tiles of one run or of one loop are put in their places by the kernel.
         let dst_tile = match *outer {
+            _ if in_units => None,
             [] => Some(bytes),
             [i] if run == bytes => Some(step(i) as usize),
             _ => None,
@@ -249,7 +227,21 @@ impl Task<'_, '_> {
         let packed = &mut packed[..count * bytes];
         let near = &mut Destination::cached(writable(packed));
         plan.kernels.pack(&codec, between, together, &args(lie), near, 0);
-        tiles.put(plan, size, (packed, bytes), step, out, to);
+        if !in_units {
+            return tiles.put(plan, size, (packed, bytes), step, out, to);
+        }
+        let (mut at, mut done) = (*address, [0; N]);
+        for tile in packed.chunks_exact(bytes) {
+            let to = places.turn(out, place(plan, at));
+            plan.kernels.stream(tile, out, to);
+            tiles.read.iter().rev().any(|&(i, _)| {
+                done[i] += 1;
+                let by = if done[i] < size[i] { 1 } else { 1 - done[i] as i64 };
+                at = advance(at, nest.loops[i].step, by);
+                done[i] %= size[i];
+                by == 1
+            });
+        }
     }
 
     /// Puts the elements of one part of some tiles, which begin at `at`, in their slots: `tiles` go from tile to tile. What lies `distance`
@@ -457,7 +449,8 @@ impl Lie {
     }
 
     /// As a part of `count` tiles lies in the source, whose elements have `size` bytes: side by side where a loop goes to the tile behind
-    /// each, so that rows are long; or column by column, of blocks of one row those of all. `None` where loops go from row to row in a way of their own.
+    /// each, so that rows are long; or column by column, each column of all blocks that have one row. `None` where loops go from row to row in
+    /// a way of their own.
     fn of(
         part: &Gather,
         tiles: &[(usize, Addr)],

@@ -104,7 +104,7 @@ pub const ZEN4: Tuning = Tuning {
     // With 4096 sticks of rows of 8 KiB have seven tenths of the speed, with 32768 tiles of f32 have eight.
     direct_apart: 16 << 10,
     // With 0 tiles on a mesh are a tenth faster, and plain sticks have nine tenths of the speed. With 2048 rows in pages become f32 or f16 at
-    // five sixths.
+    // five sixths to nine tenths.
     direct_fetched: 4096,
     // With COMMON's, tilizing bf16 has eight tenths of the speed where rows have 4096 elements, nineteen twentieths where they have 16384.
     rows_fetched: 256 << 10,

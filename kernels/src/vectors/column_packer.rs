@@ -32,6 +32,9 @@ pub(crate) struct ColumnPacker<E, L: GroupLane<N>, const N: usize, const COLS: u
 }
 
 impl<E: Encode, L: GroupLane<N>, const N: usize, const COLS: usize> ColumnPacker<E, L, N, COLS> {
+    /// Rows of a face that share a scale: a row of 32 columns has one of its own.
+    const ROWS_PER_SCALE: usize = E::GROUPS_PER_SCALE * GROUP / COLS;
+
     /// For so many arrays, those of whole faces: at most as many as the largest tile has.
     #[inline(always)]
     pub(crate) fn new(encode: E, columns: usize) -> ColumnPacker<E, L, N, COLS> {
@@ -72,8 +75,7 @@ impl<E: Encode, L: GroupLane<N>, const N: usize, const COLS: usize> ColumnPacker
         for (amax, largest) in amax.iter_mut().zip(&mut *largest) {
             *amax = L::amax_of_each(mem::take(largest));
         }
-        // Rows of blocks share no scale with their neighbours.
-        let pairs = COLS == GROUP && E::GROUPS_PER_SCALE == 2;
+        let pairs = Self::ROWS_PER_SCALE == 2;
         let exponents = exponents::<L, N>(amax.as_flattened().try_into().expect("as many groups"), pairs);
         let factors = factors(encode, &exponents);
         encode.make_codes(ColumnLoop::<L, N, COLS> {
@@ -92,20 +94,19 @@ impl<E: Encode, L: GroupLane<N>, const N: usize, const COLS: usize> ColumnPacker
             8 => put_in_rows::<E, L, N, COLS>(encode, columns, here, &exponents, finished, out),
             bits => {
                 let LineAligned(bytes) = &mut LineAligned([0; TileShape::MAX_ELEMENTS]);
-                let bytes_written = as_written(bytes);
-                let shared =
-                    put_in_rows::<E, L, N, COLS>(encode, columns, here, &exponents, finished, bytes_written);
+                let shared = put_in_rows::<E, L, N, COLS>(
+                    encode,
+                    columns,
+                    here,
+                    &exponents,
+                    finished,
+                    as_written(bytes),
+                );
                 join(bits, bytes, out);
                 shared
             }
         };
-        if pairs || E::GROUPS_PER_SCALE == 1 {
-            put_shared::<E>(&shared[..columns], header);
-        } else {
-            let (scales, rest) = header.split_at_mut(columns * GROUP / COLS);
-            scales.copy_from_slice(as_uninit(&shared[..scales.len()]));
-            rest.fill(MaybeUninit::new(0));
-        }
+        put_shared(&shared[..columns * GROUP / COLS], Self::ROWS_PER_SCALE, header);
     }
 }
 
@@ -136,7 +137,7 @@ fn put_in_rows<E: Encode, L: GroupLane<N>, const N: usize, const COLS: usize>(
     }
     let (mut shared, all_hold) = shared(encode, exponents);
     if !all_hold {
-        let rows = if COLS == GROUP { E::GROUPS_PER_SCALE } else { 1 };
+        let rows = ColumnPacker::<E, L, N, COLS>::ROWS_PER_SCALE;
         for g in fails(encode, exponents, columns * GROUP / COLS, rows) {
             let mut values = [[0.0; GROUP]; 2];
             let row =

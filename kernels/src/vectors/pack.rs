@@ -56,8 +56,8 @@ impl PackArgs {
         matches!(from, Number::F32 | Number::Bf16 | Number::F16 | Number::Sen169)
     }
 
-    /// Whether these are whole tiles whose columns are runs of the source, or blocks of an MX format one below the other of which that can be
-    /// said, and packed from there at full speed: none is gathered row by row first.
+    /// Whether these are whole tiles, or blocks of an MX format one below the other, whose columns are runs of the source, and packed from there
+    /// at full speed: none is gathered row by row first.
     pub fn packs_columns(&self, codec: &BlockCodec, from: Number) -> bool {
         let (stored, options) = (self.stored(codec), codec.options());
         let has_lane = matches!(from, Number::F32 | Number::Bf16 | Number::F16);

@@ -134,7 +134,7 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
                 shared
             }
         };
-        put_shared::<E>(&shared[..groups], header);
+        put_shared(&shared[..groups], E::GROUPS_PER_SCALE, header);
     }
 }
 
@@ -248,11 +248,11 @@ pub(super) fn split_header<E: Encode>(
     out.split_at_mut((groups / E::GROUPS_PER_SCALE).next_multiple_of(16))
 }
 
-/// Writes what the groups of a tile share.
+/// Writes what the groups of a tile share, as many as `per_scale` each byte.
 #[inline(always)]
-pub(super) fn put_shared<E: Encode>(shared: &[u8], header: &mut [MaybeUninit<u8>]) {
-    let (used, rest) = header.split_at_mut(shared.len() / E::GROUPS_PER_SCALE);
-    for (byte, shared) in used.iter_mut().zip(shared.chunks_exact(E::GROUPS_PER_SCALE)) {
+pub(super) fn put_shared(shared: &[u8], per_scale: usize, header: &mut [MaybeUninit<u8>]) {
+    let (used, rest) = header.split_at_mut(shared.len() / per_scale);
+    for (byte, shared) in used.iter_mut().zip(shared.chunks_exact(per_scale)) {
         byte.write(shared[0]);
     }
     rest.fill(MaybeUninit::new(0));

@@ -213,8 +213,8 @@ fn blocks_of<D: Decode, L: Lane<N>, const N: usize, const M: usize>(
         let (header, packed) = block.split_first_chunk::<1>().expect("a scale");
         (header, packed.first_chunk::<M>().expect("the codes of a block"))
     };
-    for first in (0..a.tiles).step_by(BLOCKS) {
-        let blocks = first..a.tiles.min(first + BLOCKS);
+    for first in (0..a.tiles).step_by(ASKED_TOGETHER) {
+        let blocks = first..a.tiles.min(first + ASKED_TOGETHER);
         let plain = whole && all_plain(decode, blocks.clone().map(block));
         for t in blocks {
             let (header, packed) = block(t);
@@ -235,7 +235,7 @@ fn blocks_of<D: Decode, L: Lane<N>, const N: usize, const M: usize>(
 }
 
 /// Blocks of which it is asked together whether all are plain: a vector of each is raised by the next one, and searched once.
-const BLOCKS: usize = 16;
+const ASKED_TOGETHER: usize = 16;
 
 /// Whether the arithmetic holds under the scales of all blocks, and [`Decode::plain_values`] takes their codes.
 #[inline(always)]

@@ -1,6 +1,6 @@
 //! Elements that are assembled in L1 and written from there, and the same blocks without assembly.
 
-use super::blocks::{Segment, between, by_source, longer_row, stays_in_unit};
+use super::blocks::{LONG_UNIT, Segment, between, by_source, longer_row, stays_in_unit};
 use crate::plan::conversion::{Conversion, Op};
 use crate::plan::ir::{LINE, Loop, MAX_SEGMENTS, Schedule, runs_begin_anywhere};
 use crate::tuning::Tuning;
@@ -11,10 +11,6 @@ const SMALL_BLOCK: u64 = 16 << 10;
 
 /// Elements of a row that a call does not take alone, if there are fewer.
 const FEW: u64 = 16;
-
-/// Runs that are shorter than this and go to units of their own are assembled, some units at a time: a call of a kernel for each takes longer
-/// than they do.
-const SHORT_RUN: i64 = 8192;
 
 /// One nest, and what decides about its blocks.
 struct Nest<'a> {
@@ -32,7 +28,7 @@ struct Nest<'a> {
     compacted: bool,
     /// Whether the source runs from unit to unit of the destination, or its tiles do, so that blocks are of several units.
     scattered: bool,
-    /// The loop along which short runs of the source go to units of their own: [`dealt`].
+    /// The loop from unit to unit of the destination that blocks take: [`dealt`].
     dealt: Option<usize>,
     /// Bytes from unit to unit of the source.
     pitch: i64,
@@ -56,8 +52,8 @@ impl Nest<'_> {
             tile_rows: src.codec.map(|c| c.tile().rows() as i64),
             across: None,
             compacted: src.codec.is_none()
-                && (loops.last().is_some_and(|l| unit(l) && !matches!(op, Op::Cast { .. }))
-                    || is_brought(loops, LINE, conversion)),
+                && !matches!(op, Op::Cast { .. })
+                && (loops.last().is_some_and(unit) || reads_short_units(loops, LINE, conversion)),
             scattered: false,
             dealt: None,
             pitch: src.space.pitch_bytes as i64,
@@ -77,8 +73,7 @@ impl Nest<'_> {
         let apart = nest.tile_rows.is_some() || !runs;
         // A run that is copied to its unit is a segment as it is.
         let as_it_is = |i: usize| matches!(op, Op::Copy(_)) && i + 2 == loops.len();
-        let dealt = dealt(loops, conversion).filter(|_| nest.tile_rows.is_none());
-        nest.dealt = dealt.filter(|&i| !as_it_is(i));
+        nest.dealt = dealt(loops, conversion).filter(|&i| !as_it_is(i));
         nest.scattered =
             !matches!(op, Op::Cast { .. }) && (apart && loops.iter().any(other) || nest.dealt.is_some());
         // One element that is repeated leaves no line of the source half read.
@@ -171,25 +166,27 @@ impl Nest<'_> {
     }
 }
 
-/// The loop along which rows of the source go on from unit to unit of the destination, past the caches, where units are short runs that are made of
+/// The loop along which rows of the source go on from one short unit of the destination to the next, past the caches, where units are made of
 /// parts of lines or converted: rows of tiles that are dealt to banks, or short rows in pages.
 pub(super) fn dealt(loops: &[Loop], conversion: Conversion<'_>) -> Option<usize> {
-    let (near, block_bytes) = (conversion.op.source_size() as i64, conversion.dst.block_bytes as i64);
-    let (mut read, mut written, mut first) = (near, block_bytes, None);
+    let Conversion { src, dst, op, streams, .. } = conversion;
+    if src.codec.is_some() || !streams || matches!(op, Op::Cast { .. }) {
+        return None;
+    }
+    let (near, far) = (op.source_size() as i64, dst.block_bytes as i64);
+    let run = loops.last().map_or(0, |l| far.saturating_mul(l.n as i64));
+    let (mut read, mut written) = (near, far);
     for (i, l) in loops.iter().enumerate().rev() {
         if l.step[3] != 0 {
-            let goes_on = l.step[..2] == [0, read] && near < read && written < SHORT_RUN;
+            let goes_on = l.step[..2] == [0, read] && near < read && written < LONG_UNIT as i64;
             // Lines of several runs each are copied faster from where they lie.
-            let lines =
-                matches!(conversion.op, Op::Copy(_)) && first >= Some(LINE as i64) && first < Some(written);
-            let casts = matches!(conversion.op, Op::Cast { .. });
-            return (goes_on && !lines && !casts && conversion.streams).then_some(i);
+            let copies_lines = matches!(op, Op::Copy(_)) && (LINE as i64..written).contains(&run);
+            return (goes_on && !copies_lines).then_some(i);
         }
         if l.step[0] != 0 || l.step[4] != written {
             return None;
         }
         written = written.saturating_mul(l.n as i64);
-        first = first.or(Some(written));
         if l.step[1] == read {
             read = read.saturating_mul(l.n as i64);
         }
@@ -198,19 +195,19 @@ pub(super) fn dealt(loops: &[Loop], conversion: Conversion<'_>) -> Option<usize>
 }
 
 /// Whether rows of the destination go on from unit to unit of the source in runs of `most` bytes (in the caches those of one loop), or, past the
-/// caches, in others where units are so short that a block reads all of each: the same the other way round.
-pub(super) fn is_brought(loops: &[Loop], most: usize, conversion: Conversion<'_>) -> bool {
+/// caches, in longer ones of units so short that a block reads all of each.
+pub(super) fn reads_short_units(loops: &[Loop], most: usize, conversion: Conversion<'_>) -> bool {
     let Conversion { src, dst, op, streams, .. } = conversion;
-    if matches!(op, Op::Cast { .. }) {
+    if src.codec.is_some() || matches!(op, Op::Cast { .. }) {
         return false;
     }
+    let whole_units = streams && src.space.unit_bytes < LONG_UNIT;
     let mut written = dst.block_bytes as i64;
-    let whole_units = streams && src.space.unit_bytes < SHORT_RUN as u64;
     for (i, l) in loops.iter().enumerate().rev() {
         match l.step {
             [unit, _, _, 0, byte, _] if byte == written && unit != 0 => {
                 let short = written <= most as i64 && (streams || i + 2 == loops.len());
-                return short || whole_units && written < SHORT_RUN / 2;
+                return short || whole_units && written < LONG_UNIT as i64 / 2;
             }
             [_, _, _, 0, byte, _] if byte == written => written = written.saturating_mul(l.n as i64),
             _ => {}

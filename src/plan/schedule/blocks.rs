@@ -6,6 +6,10 @@ use crate::layout::axis::Addr;
 use crate::plan::ir::{Loop, Schedule};
 use crate::tuning::Tuning;
 
+/// Bytes from which on what lies in a unit of its own is worth a call of a kernel. A call costs as much as to copy some 3 KiB, so that of shorter
+/// units a block has several.
+pub(super) const LONG_UNIT: u64 = 8192;
+
 /// The loops by how far they step in the source, the longest way first: so the source is read in the order in which it
 /// lies.
 pub(super) fn by_source(loops: &[Loop]) -> Vec<usize> {

@@ -5,7 +5,7 @@
 
 use kernels::{Cast, Number, UnpackArgs};
 
-use super::blocks::{by_source, stays_in_unit};
+use super::blocks::{LONG_UNIT, by_source, stays_in_unit};
 use crate::plan::conversion::{Conversion, Op};
 use crate::plan::ir::{LINE, Loop, MAX_LOOPS_OF_CALL, Schedule};
 
@@ -18,9 +18,6 @@ const LONG_ROW: u64 = 512;
 
 /// The least elements of a run of the destination that is worth it.
 const LEAST: u64 = 8;
-
-/// Bytes of a unit of the destination from which on it is worth a call of its own.
-const SHORT_UNIT: u64 = 8192;
 
 /// Whether kernels convert rows of a face from where they lie: pairs of formats that have a loop of their own.
 fn is_at_once(op: Op) -> bool {
@@ -81,7 +78,7 @@ pub(super) fn applies(loops: &[Loop], conversion: Conversion<'_>) -> bool {
         return false;
     }
     // What is copied to its place tile by tile takes a call for each; what is converted is assembled in several units together.
-    let short_units = streams && dst.space.unit_bytes < SHORT_UNIT && !outer.iter().all(stays_in_unit);
+    let short_units = streams && dst.space.unit_bytes < LONG_UNIT && !outer.iter().all(stays_in_unit);
     if short_units && !matches!(op, Op::Copy(_)) && run.src() != [0; 3] {
         return false;
     }

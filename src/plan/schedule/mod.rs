@@ -77,7 +77,7 @@ pub(super) fn schedule(nests: Vec<Nest>, conversion: Conversion<'_>) -> Vec<Sche
                 if streams
                     && direct::applies(&loops, src, op)
                     && assembled::dealt(&loops, conversion).is_none()
-                    && !assembled::is_brought(&loops, LINE - 1, conversion) =>
+                    && !assembled::reads_short_units(&loops, LINE - 1, conversion) =>
             {
                 direct::schedule(&mut loops, conversion)
             }
@@ -608,6 +608,8 @@ mod tests {
         // 15 tiles of 1088 bytes have room, and half of 16 tiles of bf16.
         assert_eq!(most(rows, &banks("bfloat8_b"), Store::Streamed), Some(15));
         assert_eq!(most(rows, &banks("bfloat16"), Store::Streamed), Some(16));
+        // Of what is brought together as f32 16 KiB are four tiles.
+        assert_eq!(most("memref<256x4096xf64>", &banks("bfloat8_b"), Store::Streamed), Some(4));
         assert_eq!(most(rows, &banks("bfloat16"), Store::Cached), Some(1));
         assert_eq!(most(&banks("bfloat16"), rows, Store::Streamed), Some(4));
         assert_eq!(most(&banks("bfloat16"), rows, Store::Cached), Some(1));

@@ -26,11 +26,12 @@ const LEAST_COPIES: u64 = 4;
 /// Tiles are taken in rows where a kernel packs them from where they lie, or copies them; others are brought together first.
 pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<'_>) -> Schedule {
     let Conversion { src, dst, op, streams, tuning, .. } = conversion;
+    let below = below(loops, parts, conversion);
     let in_place = match (dst.codec, op) {
         (Some(codec), Op::Convert(number, _)) if src.codec.is_none() => {
             // Faces are packed from where they lie if a kernel takes their rows as they are.
             let rows_of_faces = |tile: &InPlace| tile.src_col == number.size() as isize;
-            let step = below(loops, parts, conversion).map_or(0, |i| parts[0].moves[i][1]);
+            let step = below.map_or(0, |i| parts[0].moves[i][1]);
             in_place(parts, codec.tile())
                 .filter(|tile| tile.is_fast(&codec, number, step as isize))
                 .filter(|tile| tile.faces.is_none() || rows_of_faces(tile))
@@ -45,9 +46,9 @@ pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<
     let is_apart = streams && bytes < LINE && row < tuning.call_elements as u64;
     let reads_in_place = in_place.is_some() && !is_apart && !(0..loops.len()).any(repeats);
     if conversion.maps_tiles(parts) || reads_in_place {
-        in_rows(loops, parts, in_place, conversion)
+        in_rows(loops, parts, (in_place, below), conversion)
     } else {
-        brought_together(loops, parts, conversion)
+        brought_together(loops, parts, below, conversion)
     }
 }
 
@@ -86,9 +87,14 @@ fn is_read(parts: &[Gather], i: usize) -> bool {
 
 /// Blocks of tiles for which there is room in L1: of small tiles some that follow one another in the destination, and what follows in the
 /// source. Tiles of which the source is the same are packed once, and need no room.
-fn brought_together(loops: &[Loop], parts: &[Gather], conversion: Conversion<'_>) -> Schedule {
+fn brought_together(
+    loops: &[Loop],
+    parts: &[Gather],
+    below: Option<usize>,
+    conversion: Conversion<'_>,
+) -> Schedule {
     let mut room = conversion.brought_together(parts).1 as u64;
-    if let Some(row) = below(loops, parts, conversion) {
+    if let Some(row) = below {
         return Schedule { compacted: true, ..columns_of(loops, row, room) };
     }
     let order = by_source_of(loops.len(), |i| (parts[0].moves[i], loops[i].step[4]));
@@ -135,13 +141,13 @@ fn brought_together(loops: &[Loop], parts: &[Gather], conversion: Conversion<'_>
 fn in_rows(
     loops: &[Loop],
     parts: &[Gather],
-    in_place: Option<InPlace>,
+    (in_place, below): (Option<InPlace>, Option<usize>),
     conversion: Conversion<'_>,
 ) -> Schedule {
     let Conversion { src, dst, tuning, .. } = conversion;
     let mut schedule = Schedule { in_place, ..Schedule::new(loops) };
     let near = src.block_bytes as isize;
-    if let Some(row) = below(loops, parts, conversion) {
+    if let Some(row) = below {
         let mut schedule = columns_of(loops, row, BLOCKS_BELOW);
         let follows = schedule.order.last().filter(|&&i| i != row);
         schedule.prefetch_distance = follows.map_or(0, |&i| parts[0].moves[i][1]);
