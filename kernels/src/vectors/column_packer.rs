@@ -175,30 +175,46 @@ impl<L: GroupLane<N>, const N: usize, const COLS: usize> CodeLoop for ColumnLoop
     const SHORT: bool = L::SHORT;
 
     #[inline(always)]
-    fn each<E: Encode>(self, _encode: &E, code: impl Fn(u32, f32) -> u32) {
-        let ColumnLoop { next, later, columns, factors, codes, largest, kept } = self;
-        for (face, (factors, largest)) in
-            factors.as_chunks().0.iter().zip(largest).enumerate().take(columns / COLS)
-        {
-            let taken = next.groups(of_face::<COLS>(face)).zip(later.groups(of_face::<COLS>(face)));
-            let columns =
-                codes[of_face::<COLS>(face)].iter_mut().zip(&mut kept[of_face::<COLS>(face)]).zip(taken);
-            let mut raised = *largest;
-            // What raises it has vectors in it. Of a loop without any the compiler would make one that gathers elements of
-            // several columns.
-            for ((codes, column), (next, later)) in columns {
-                prefetch_l2(later);
+    fn each<E: Encode>(mut self, _encode: &E, code: impl Fn(u32, f32) -> u32) {
+        let faces = self.columns / COLS;
+        match faces / 2 {
+            0 => self.faces([0], &code),
+            below => {
+                for face in 0..below {
+                    self.faces([face, face + below], &code);
+                }
+            }
+        }
+    }
+}
+
+impl<L: GroupLane<N>, const N: usize, const COLS: usize> ColumnLoop<'_, L, N, COLS> {
+    /// Columns of faces that lie below each other, by turns: they may share lines of the source.
+    #[inline(always)]
+    fn faces<const M: usize>(&mut self, of: [usize; M], code: impl Fn(u32, f32) -> u32) {
+        let ColumnLoop { next, later, factors, codes, largest, kept, .. } = self;
+        let of = of.map(|face| face % FACES);
+        let factors: [&[f32; GROUP]; M] = of.map(|face| &factors.as_chunks().0[face % FACES]);
+        let mut raised = of.map(|face| largest[face]);
+        // What raises it has vectors in it. Of a loop without any the compiler would make one that gathers elements of
+        // several columns.
+        for column in 0..COLS {
+            for i in 0..M {
+                let g = (of[i] * COLS + column) % MAX_GROUPS;
+                prefetch_l2(later.get(g));
                 // Made before any is stored: the compiler does not know that they lie apart from the column.
                 let mut made = [0; GROUP];
-                let of_groups: &[f32; GROUP] = factors;
-                for ((to, x), factor) in made.iter_mut().zip(&*column).zip(of_groups) {
+                for ((to, x), factor) in made.iter_mut().zip(&kept[g]).zip(factors[i]) {
                     *to = code(L::finite(*x), *factor) as u16;
                 }
-                *codes = made;
-                L::raise(&mut raised, next);
-                *column = *next;
+                codes[g] = made;
+                let next = next.get(g);
+                L::raise(&mut raised[i], next);
+                kept[g] = *next;
             }
-            *largest = raised;
+        }
+        for (face, raised) in of.iter().zip(raised) {
+            largest[*face] = raised;
         }
     }
 }

@@ -210,8 +210,8 @@ fn as_read(loops: &[Loop], sizes: [i64; 2], line: usize, run: i64) -> Schedule {
     schedule
 }
 
-/// Splits the loops so that the innermost of them make a run of `bytes` of the destination, if they can, and returns the
-/// first of these. Of lines whose elements lie less than `apart` bytes from each other in the source each is a run by itself.
+/// Splits the loops so that the innermost of them make a run of at most `bytes` of the destination, of whole lines if they can, and returns
+/// the first of these: of 43 sticks each is a run by itself, for all of a row would be read from 43 places by turns. Of lines whose elements lie less than `apart` bytes from each other in the source each is a run by itself.
 fn split(loops: &mut Vec<Loop>, block_bytes: i64, bytes: i64, apart: i64) -> usize {
     let mut extent = block_bytes;
     for i in (0..loops.len()).rev() {
@@ -220,14 +220,21 @@ fn split(loops: &mut Vec<Loop>, block_bytes: i64, bytes: i64, apart: i64) -> usi
         if step[4] != extent || extent >= bytes || is_near {
             return i + 1;
         }
-        let iterations = (bytes / extent) as u64;
-        if bytes % extent == 0 && n > iterations && n % iterations == 0 {
+        let most = (bytes / extent) as u64;
+        if n > most {
             if extent == block_bytes {
                 return i;
             }
-            loops[i] = Loop { n: n / iterations, step: step.map(|s| s * iterations as i64) };
-            loops.insert(i + 1, Loop { n: iterations, step });
-            return i + 1;
+            let lines = |n: &u64| extent.wrapping_mul(*n as i64) % LINE as i64 == 0;
+            let divides = |iterations: &u64| n % iterations == 0 && lines(iterations);
+            if let Some(iterations) = (2..=most).rev().find(divides) {
+                loops[i] = Loop { n: n / iterations, step: step.map(|s| s * iterations as i64) };
+                loops.insert(i + 1, Loop { n: iterations, step });
+                return i + 1;
+            }
+            if lines(&1) {
+                return i + 1;
+            }
         }
         extent *= n as i64;
     }

@@ -196,6 +196,23 @@ mod tests {
     }
 
     #[test]
+    fn sticks_of_rows_go_together_as_many_as_divide_their_number() {
+        let together = |cols: u64| {
+            let (sticks, rows) = (
+                format!("SpyreTensorLayout((1024, {cols}), torch.float16)"),
+                format!("memref<1024x{cols}xf16>"),
+            );
+            let plan = plan_with(&[1024, cols], DType::F16, &sticks, &rows, Store::Streamed, &builtin::ZEN4);
+            let Nest { loops, schedule, .. } = &plan.nests[0];
+            // The loops inside of that over rows of the matrix.
+            let rows = schedule.within.iter().position(|&i| loops[i].n == 1024).unwrap();
+            schedule.within[rows + 1..].iter().map(|&i| loops[i].n).product::<u64>() / 64
+        };
+        // 8, 66, 172 and 67 sticks; 1024 bytes are 8 of them.
+        assert_eq!([512, 4224, 11008, 4288].map(together), [8, 6, 4, 1]);
+    }
+
+    #[test]
     fn short_rows_fetch_the_next_ones() {
         let distance = |cols: u64, tuning| {
             let (rows, tiles) = (format!("memref<64x{cols}xbf16>"), "ttnn(dtype=bfloat16, layout=TILE)");
