@@ -290,6 +290,114 @@ impl<'p, const N: usize> Calls<'p, N> {
         slots::unpacking(tile, slot, &loops[..count])
     }
 
+    /// Unpacks the row of tiles of a call. Tiles of units of their own are brought together first as they lie, some at a time: on Zen 4 a call
+    /// for each has half of the speed.
+    #[allow(clippy::too_many_arguments)]
+    fn unpack(
+        &self,
+        codec: &BlockCodec,
+        numbers: (Number, Number),
+        source: &[u8],
+        (from, to): (usize, usize),
+        scratch: &mut Scratch,
+        at: &AddressPair,
+        out: &mut Destination<'_>,
+    ) {
+        let (tiles, [unit, step, ..], dst_tile) = self.tiles;
+        let (tiles, bytes, slot) = (tiles as usize, codec.tile_bytes(), at[2] as usize);
+        let Scratch { brought, unpacked, .. } = scratch;
+        if unit == 0 {
+            let row = TileRow { at: from, tiles, step: step as usize };
+            return self.unpack_row(codec, numbers, source, row, unpacked, slot, out, to);
+        }
+        let brought: &mut [u8] = bytemuck::cast_slice_mut(brought.get_or_insert_with(zero));
+        let place = |tile: usize| {
+            let unit = at[0] + unit * tile as i64;
+            (self.plan.src.space.unit_at(unit) + at[1]) as usize
+        };
+        let together = brought.len() / bytes;
+        for first in (0..tiles).step_by(together) {
+            let row = TileRow { at: 0, tiles: together.min(tiles - first), step: bytes };
+            for (tile, to) in (first..).zip(brought.chunks_exact_mut(bytes)).take(row.tiles) {
+                if tile + together < tiles {
+                    kernels::prefetch(source, place(tile + together), bytes);
+                }
+                to.copy_from_slice(&source[place(tile)..][..bytes]);
+            }
+            let to = to.wrapping_add_signed((dst_tile as isize).wrapping_mul(first as isize));
+            // Others lie there now.
+            unpacked.last = None;
+            self.unpack_row(codec, numbers, brought, row, unpacked, slot, out, to);
+        }
+        unpacked.last = None;
+    }
+
+    /// Unpacks a row of tiles from slot `slot` of each on.
+    #[allow(clippy::too_many_arguments)]
+    fn unpack_row(
+        &self,
+        codec: &BlockCodec,
+        (number, into): (Number, Number),
+        source: &[u8],
+        row: TileRow,
+        unpacked: &mut Unpacked,
+        slot: usize,
+        out: &mut Destination<'_>,
+        to: usize,
+    ) {
+        let plan = self.plan;
+        let TileRow { at: from, tiles, step: src_tile } = row;
+        let (dst_tile, w) = (self.tiles.2 as isize, self.window(2));
+        let outer = &self.outer[MAX_OUTER_LOOPS - self.taken..];
+        let runs = |args: &UnpackArgs| {
+            args.cols == 1 || args.dst_col == into.size() as isize || codec.options().transposed
+        };
+        if UnpackArgs::has_vector_code(into)
+            && let Some(args) = self.unpacking(codec.tile(), slot, &w, outer).filter(runs)
+        {
+            let prefetch_tiles = plan.tuning.unpacked_fetched;
+            let args =
+                UnpackArgs { tiles, src_at: from, src_tile, dst_at: to, dst_tile, prefetch_tiles, ..args };
+            return plan.kernels.unpack(codec, into, source, &args, out);
+        }
+        let elements = codec.tile().elements();
+        let together = Scratch::ROOM / elements;
+        let near = unpacked_as(plan).size() as isize;
+        let w = Window { src_row: w.src_row * near, src_col: w.src_col * near, ..w };
+        let mut loops = self.outer;
+        loops.iter_mut().for_each(|l| l.src *= near);
+        let first = MAX_OUTER_LOOPS - self.taken;
+        for t in (0..tiles).step_by(together) {
+            let row = TileRow { at: from + t * src_tile, tiles: together.min(tiles - t), step: src_tile };
+            let unpacked = unpacked.row(plan, source, row);
+            let windows = Windows::of_tiles(w, row.tiles, elements as isize * near, dst_tile);
+            let Windows { window, each: OuterLoop { n, src, dst } } = windows;
+            // One call for all of them, if it can take one more loop.
+            let (calls, outer) = match first.checked_sub(1) {
+                Some(first) if n > 1 => {
+                    loops[first] = windows.each;
+                    (1, &loops[first..])
+                }
+                _ => (n as isize, &loops[first..]),
+            };
+            for k in 0..calls {
+                let from = (slot * near as usize).wrapping_add_signed(k * src);
+                let to = to.wrapping_add_signed(t as isize * dst_tile + k * dst);
+                let hints = Hints { near: true, ..Hints::default() };
+                let (size, w) = (into.size(), &window);
+                if unpacked_as(plan) == into && (w.src_row, w.dst_col) == (near, size as isize) {
+                    plan.kernels.copy_loops(size, unpacked, from, out, to, w, outer, hints);
+                } else if unpacked_as(plan) == into {
+                    // Ordinary stores: these may be parts of lines.
+                    let out = &mut Destination::cached(out.bytes());
+                    plan.kernels.copy_loops(size, unpacked, from, out, to, &window, outer, hints);
+                } else {
+                    plan.kernels.convert_loops(number, into, unpacked, from, out, to, &window, outer, hints);
+                }
+            }
+        }
+    }
+
     /// One kernel call; what it reads begins at byte `from` of the source, or of what was brought together of it.
     fn call<'s>(
         &'s self,
@@ -311,65 +419,7 @@ impl<'p, const N: usize> Calls<'p, N> {
         };
         match (self.codec(), op) {
             (Some(codec), Op::Convert(number, into)) => {
-                let (tiles, step, dst_tile) = self.tiles;
-                let (tiles, src_tile, dst_tile) = (tiles as usize, step[1] as usize, dst_tile as isize);
-                let w = window(2);
-                let runs = |args: &UnpackArgs| {
-                    args.cols == 1 || args.dst_col == into.size() as isize || codec.options().transposed
-                };
-                if UnpackArgs::has_vector_code(into)
-                    && let Some(args) = self.unpacking(codec.tile(), at[2] as usize, &w, outer).filter(runs)
-                {
-                    let prefetch_tiles = plan.tuning.unpacked_fetched;
-                    let args = UnpackArgs {
-                        tiles,
-                        src_at: from,
-                        src_tile,
-                        dst_at: to,
-                        dst_tile,
-                        prefetch_tiles,
-                        ..args
-                    };
-                    return plan.kernels.unpack(&codec, into, source, &args, out);
-                }
-                let elements = codec.tile().elements();
-                let together = Scratch::ROOM / elements;
-                let near = unpacked_as(plan).size() as isize;
-                let w = Window { src_row: w.src_row * near, src_col: w.src_col * near, ..w };
-                let mut loops = self.outer;
-                loops.iter_mut().for_each(|l| l.src *= near);
-                let first = MAX_OUTER_LOOPS - self.taken;
-                for t in (0..tiles).step_by(together) {
-                    let row =
-                        TileRow { at: from + t * src_tile, tiles: together.min(tiles - t), step: src_tile };
-                    let unpacked = scratch.unpacked(plan, source, row);
-                    let windows = Windows::of_tiles(w, row.tiles, elements as isize * near, dst_tile);
-                    let Windows { window, each: OuterLoop { n, src, dst } } = windows;
-                    // One call for all of them, if it can take one more loop.
-                    let (calls, outer) = match first.checked_sub(1) {
-                        Some(first) if n > 1 => {
-                            loops[first] = windows.each;
-                            (1, &loops[first..])
-                        }
-                        _ => (n as isize, &loops[first..]),
-                    };
-                    for k in 0..calls {
-                        let from = (at[2] as usize * near as usize).wrapping_add_signed(k * src);
-                        let to = to.wrapping_add_signed(t as isize * dst_tile + k * dst);
-                        let hints = Hints { near: true, ..Hints::default() };
-                        let (size, w) = (into.size(), &window);
-                        if unpacked_as(plan) == into && (w.src_row, w.dst_col) == (near, size as isize) {
-                            plan.kernels.copy_loops(size, unpacked, from, out, to, w, outer, hints);
-                        } else if unpacked_as(plan) == into {
-                            // Ordinary stores: these may be parts of lines.
-                            let out = &mut Destination::cached(out.bytes());
-                            plan.kernels.copy_loops(size, unpacked, from, out, to, &window, outer, hints);
-                        } else {
-                            plan.kernels
-                                .convert_loops(number, into, unpacked, from, out, to, &window, outer, hints);
-                        }
-                    }
-                }
+                self.unpack(&codec, (number, into), source, (from, to), scratch, at, out);
             }
             (_, Op::Convert(number, into)) => {
                 plan.kernels.convert_loops(number, into, source, from, out, to, &window(1), outer, hints);
@@ -474,11 +524,18 @@ fn step(nest: &ScheduledNest, i: usize) -> i64 {
 pub(super) struct Scratch {
     /// Tiles to be packed, row by row.
     tiles: Option<Tiles>,
-    /// Tiles that were unpacked, row by row, and which these are.
-    unpacked: Option<Tiles>,
-    last: Option<TileRow>,
+    unpacked: Unpacked,
+    /// Tiles of the source as they lie in units of their own.
+    brought: Option<Tiles>,
     /// The first value that its destination cannot hold.
     pub(super) out_of_range: Option<OutOfRange>,
+}
+
+/// Tiles that were unpacked, row by row, and which these are.
+#[derive(Default)]
+struct Unpacked {
+    tiles: Option<Tiles>,
+    last: Option<TileRow>,
 }
 
 /// Elements of tiles of a block format on their way.
@@ -514,50 +571,40 @@ impl Scratch {
         row: TileRow,
     ) -> (&mut [f32], &[u8]) {
         let tiles = self.tiles.get_or_insert_with(zero);
-        let unpacked = self.unpacked.get_or_insert_with(zero);
-        (tiles, unpack(plan, source, unpacked, &mut self.last, row))
-    }
-
-    /// Tiles of the source, unpacked one behind the other unless they are the last ones that were.
-    fn unpacked(&mut self, plan: &Plan, source: &[u8], row: TileRow) -> &[u8] {
-        let unpacked = self.unpacked.get_or_insert_with(zero);
-        unpack(plan, source, unpacked, &mut self.last, row)
+        (tiles, self.unpacked.row(plan, source, row))
     }
 }
 
-/// Tiles of the source, no more elements than there is room for, unpacked unless they are the last ones that were.
-fn unpack<'s>(
-    plan: &Plan,
-    source: &[u8],
-    unpacked: &'s mut [f32],
-    last: &mut Option<TileRow>,
-    row: TileRow,
-) -> &'s [u8] {
-    if let Some(codec) = plan.src.codec
-        && *last != Some(row)
-    {
-        let (tile, to) = (codec.tile(), unpacked_as(plan));
-        let size = to.size() as isize;
-        let args = UnpackArgs {
-            tiles: row.tiles,
-            src_at: row.at,
-            src_tile: row.step,
-            row0: 0,
-            col0: 0,
-            rows: tile.rows(),
-            cols: tile.cols(),
-            dst_at: 0,
-            dst_tile: tile.elements() as isize * size,
-            dst_row: tile.cols() as isize * size,
-            dst_col: size,
-            faces: None,
-            prefetch_tiles: 0,
-        };
-        let out = writable(bytemuck::cast_slice_mut(unpacked));
-        plan.kernels.unpack(&codec, to, source, &args, &mut Destination::cached(out));
-        *last = Some(row);
+impl Unpacked {
+    /// Tiles of the source, no more elements than there is room for, unpacked one behind the other unless they are the last ones that were.
+    fn row(&mut self, plan: &Plan, source: &[u8], row: TileRow) -> &[u8] {
+        let unpacked = self.tiles.get_or_insert_with(zero);
+        if let Some(codec) = plan.src.codec
+            && self.last != Some(row)
+        {
+            let (tile, to) = (codec.tile(), unpacked_as(plan));
+            let size = to.size() as isize;
+            let args = UnpackArgs {
+                tiles: row.tiles,
+                src_at: row.at,
+                src_tile: row.step,
+                row0: 0,
+                col0: 0,
+                rows: tile.rows(),
+                cols: tile.cols(),
+                dst_at: 0,
+                dst_tile: tile.elements() as isize * size,
+                dst_row: tile.cols() as isize * size,
+                dst_col: size,
+                faces: None,
+                prefetch_tiles: 0,
+            };
+            let out = writable(bytemuck::cast_slice_mut(unpacked.as_mut_slice()));
+            plan.kernels.unpack(&codec, to, source, &args, &mut Destination::cached(out));
+            self.last = Some(row);
+        }
+        bytemuck::cast_slice(unpacked)
     }
-    bytemuck::cast_slice(unpacked)
 }
 
 #[cfg(test)]

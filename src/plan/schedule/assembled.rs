@@ -106,9 +106,14 @@ impl Nest<'_> {
         (self.tile_rows.is_none() && nearest + 1 < self.loops.len()).then_some(nearest)
     }
 
-    /// The loop from tile to tile of a block source.
+    /// The loop from tile to tile of a block source, in one unit or from one to the next.
     fn tiles(&self) -> Option<usize> {
-        let tile = |l: &Loop| self.tile_rows.is_some() && stays_in_unit(l) && l.step[1] > 0 && l.step[2] == 0;
+        let goes_on = |l: &Loop| match l.src() {
+            [0, bytes, 0] => bytes > 0,
+            [unit, 0, 0] => unit != 0,
+            _ => false,
+        };
+        let tile = |l: &Loop| self.tile_rows.is_some() && l.step[3] == 0 && goes_on(l);
         (0..self.loops.len()).rev().find(|&i| tile(&self.loops[i]))
     }
 
@@ -380,6 +385,9 @@ pub(super) fn cached(loops: &[Loop], conversion: Conversion<'_>, mut schedule: S
     schedule.tiles = schedule.tiles.map(|row| longer_row(loops, row, src.codec, tuning, tile));
     // Of what is unpacked, a call takes the loops inside of one tile.
     let takes = |i: usize| stays_in_unit(&loops[i]) && (src.codec.is_none() || loops[i].step[1] == 0);
+    // Of what goes to several units, tile by tile, a call has a part of each.
+    let whole_tiles = loops.iter().enumerate().all(|(i, l)| l.step[2] == 0 || takes(i));
+    schedule.tiles = schedule.tiles.filter(|&i| loops[i].step[0] == 0 || whole_tiles);
     // Rows of few elements go several together: a window of one element, or of one such row, costs as much as one of many.
     let other = |taken: [Option<usize>; 2]| {
         (0..loops.len()).rev().find(|&i| !taken.contains(&Some(i)) && loops[i].n > 1 && takes(i))

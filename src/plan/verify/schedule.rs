@@ -84,13 +84,14 @@ fn packs(nest: &ScheduledNest, parts: &[Gather], conversion: Conversion<'_>) -> 
 }
 
 /// The loops of a window stay inside of one unit of the source, and of a block source inside of one tile; those from tile
-/// to tile do just that. What no window takes is followed one by one.
+/// to tile do just that, in one unit or from one to another. What no window takes is followed one by one.
 fn windows(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
     let Schedule { rows, cols, tiles, blocks, compacted, .. } = &nest.schedule;
     let block = conversion.src.codec.is_some();
     let blocked = |i: &Option<usize>| i.filter(|&i| blocks[i] > 1).map(|i| &nest.loops[i]);
     let window = |l: &Loop| (l.step[0] == 0 || *compacted) && (!block || l.step[1] == 0);
-    let tile = |l: &Loop| block && l.step[0] == 0 && l.step[1] > 0 && l.step[2] == 0;
+    let goes_on = |l: &Loop| if l.step[0] == 0 { l.step[1] > 0 } else { l.step[1] == 0 };
+    let tile = |l: &Loop| block && goes_on(l) && l.step[2] == 0;
     [rows, cols].into_iter().filter_map(blocked).all(window) && blocked(tiles).is_none_or(tile)
 }
 
