@@ -71,6 +71,40 @@ pub(crate) struct RoundRobin {
     pub(crate) capacity: u64,
     /// The number of each buffer of a round; none: in order.
     pub(crate) permutation: Option<Arc<Permutation>>,
+    by_round: Divisor,
+    by_buffers: Divisor,
+}
+
+/// A number that others are divided by, and its reciprocal: every page that is read or written is looked up, and where a page is a line or two a
+/// division takes as long as to copy it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Divisor {
+    by: u64,
+    /// 2^64 / `by`, rounded up; 0 for 1.
+    reciprocal: u64,
+}
+
+impl Divisor {
+    /// By a number that is not 0; nothing is divided by 0.
+    fn new(by: u64) -> Divisor {
+        Divisor { by, reciprocal: u64::MAX.checked_div(by).unwrap_or(0).wrapping_add(1) }
+    }
+
+    /// Quotient and remainder. The upper half of the product with the reciprocal is the quotient where both numbers have 32 bits: it is too
+    /// large by less than 2^32 / 2^64, and `1 / by` is more.
+    #[inline]
+    fn divide(self, number: u64) -> (u64, u64) {
+        let Divisor { by, reciprocal } = self;
+        if number < by {
+            return (0, number);
+        }
+        let short = number.max(by) <= u64::from(u32::MAX) && reciprocal != 0;
+        let quotient = match short {
+            true => ((u128::from(number) * u128::from(reciprocal)) >> 64) as u64,
+            false => number / by,
+        };
+        (quotient, number - quotient * by)
+    }
 }
 
 /// A permutation and its inverse.
@@ -91,7 +125,13 @@ impl RoundRobin {
             Arc::new(Permutation { to, from })
         });
         let moves = permutation.is_some() || (buffers > 1 && capacity > 1);
-        moves.then_some(RoundRobin { buffers, capacity, permutation })
+        moves.then(|| RoundRobin::dealt(buffers, capacity, permutation))
+    }
+
+    /// The same whether units keep their places or not; of numbers that the verifier refuses too.
+    pub(crate) fn dealt(buffers: u64, capacity: u64, permutation: Option<Arc<Permutation>>) -> RoundRobin {
+        let (by_round, by_buffers) = (Divisor::new(buffers.saturating_mul(capacity)), Divisor::new(buffers));
+        RoundRobin { buffers, capacity, permutation, by_round, by_buffers }
     }
 
     /// Units of one round, and places.
@@ -101,8 +141,8 @@ impl RoundRobin {
 
     /// Where a unit lies.
     fn place(&self, unit: u64) -> u64 {
-        let (round, unit) = (unit / self.round(), unit % self.round());
-        let (nth, buffer) = (unit / self.buffers, unit % self.buffers);
+        let (round, unit) = self.by_round.divide(unit);
+        let (nth, buffer) = self.by_buffers.divide(unit);
         let number = self.permutation.as_ref().map_or(buffer, |n| n.to[buffer as usize].into());
         round * self.round() + number * self.capacity + nth
     }
@@ -153,6 +193,21 @@ mod tests {
         };
         assert_eq!(space.begins(5, (1 << 40) + 7), (0, (1 << 42) - 1));
         assert_eq!(space.begins(5, 7), (20, 28));
+    }
+
+    #[test]
+    fn reciprocals_divide_exactly() {
+        let edges = [0, 1, 2, 3, 5, 7, 12, 63, 64, 100, 641, 65535, 65536, 65537, 6_700_417];
+        let edges = edges.into_iter().chain([u32::MAX.into(), 1 << 32, u64::MAX]);
+        let near = |at: u64| [at.wrapping_sub(1), at, at.wrapping_add(1)];
+        let numbers: Vec<u64> = edges.flat_map(near).collect();
+        for by in numbers.iter().copied().filter(|&by| by > 0) {
+            let divisor = Divisor::new(by);
+            let multiples = [1, 2, 3, u64::from(u32::MAX) / by].map(|n| by.wrapping_mul(n));
+            for number in numbers.iter().copied().chain(multiples.into_iter().flat_map(near)) {
+                assert_eq!(divisor.divide(number), (number / by, number % by), "{number} / {by}");
+            }
+        }
     }
 
     #[test]

@@ -17,6 +17,10 @@ use crate::plan::{Op, Plan};
 #[repr(align(64))]
 pub(super) struct Compact([u8; MAX_BLOCK]);
 
+/// Bytes of a call from which on it is worth to find the unit that lies behind its own: of pages that are transposed a call takes a line or
+/// two, and as long as to find one.
+const LONG_CALL: usize = 1024;
+
 /// How blocks of one size are brought together: which loops one call takes, and which are walked around it.
 pub(super) struct Compaction<const N: usize> {
     /// How far each loop of a block steps in what was brought together; 0 where it stays in the source.
@@ -25,7 +29,11 @@ pub(super) struct Compaction<const N: usize> {
     elem: usize,
     way: Way,
     /// How far behind a row of the source lies the one that is fetched meanwhile; 0 for none.
-    pub(super) distance: isize,
+    distance: isize,
+    /// The same as units and bytes, where it is in another unit, and a call takes [`LONG_CALL`]: behind what the next call takes it may lie
+    /// elsewhere.
+    other: Option<[i64; 2]>,
+    is_long: bool,
     /// Loops that one call does not take, with their iterations, innermost first.
     outside: SmallVec<[(usize, u64); 16]>,
 }
@@ -142,8 +150,10 @@ impl<const N: usize> Compaction<N> {
         // Zen 4 copies 13 GB/s of transposed bf16 to tiles so, and 11 where rows are fetched while others are brought together; what is
         // converted meanwhile is a twentieth slower.
         let fetches_later = run.is_some() && plan.streams && !nest.schedule.assembled && outside.is_empty();
+        let outer = call.outer().iter().fold(1, |n, l| n * l.n);
+        let is_long = window.rows * window.cols * outer * read >= LONG_CALL;
         let way = Way::Elements { call, op, run, fetches_later };
-        Compaction { near, elem, way, distance, outside }
+        Compaction { near, elem, way, distance, other: None, is_long, outside }
     }
 
     /// Whole tiles, one behind the other, each row by row, of which a block may have a part.
@@ -185,7 +195,7 @@ impl<const N: usize> Compaction<N> {
         });
         let way = Way::Tiles { codec: *codec, to, tiles, step, near: far, runs: (run, rows.0, rows.1) };
         let outside = order.iter().map(|&i| (i, size[i])).collect();
-        Compaction { near, elem, way, distance: 0, outside }
+        Compaction { near, elem, way, distance: 0, other: None, is_long: false, outside }
     }
 
     /// Where the element lies here that begins a block at `at`.
@@ -221,13 +231,20 @@ impl<const N: usize> Compaction<N> {
         Some(Call::new(inside.into_iter()))
     }
 
+    /// Fetches the block that begins at `later`, if there is one, while that from `at` on is brought together.
+    pub(super) fn fetch(&mut self, plan: &Plan, at: &AddressPair, later: Option<&AddressPair>) {
+        let by = later.map(|later| [later[0] - at[0], later[1] - at[1]]);
+        self.other = by.filter(|by| by[0] != 0 && self.is_long);
+        self.distance = later.map_or(0, |later| from_to(plan, at, later));
+    }
+
     /// Brings the block that begins at `at` together.
     pub(super) fn run<'s>(
         &self,
         plan: &Plan,
         nest: &ScheduledNest,
         source: &[u8],
-        mut at: AddressPair,
+        at: AddressPair,
         compact: &'s mut Option<Compact>,
     ) -> &'s [u8] {
         let Compact(bytes) = compact.get_or_insert_with(|| Compact([0; MAX_BLOCK]));
@@ -240,10 +257,31 @@ impl<const N: usize> Compaction<N> {
                 kernels::prefetch(source, later.wrapping_add_signed(k.wrapping_mul(step)), run);
             }
         }
+        match self.other {
+            None => self.calls(plan, nest, source, at, bytes, |_| self.distance),
+            Some([units, behind]) => self.calls(plan, nest, source, at, bytes, |unit| {
+                let begins = |unit: i64| plan.src.space.unit_at(unit);
+                (begins(unit + units) - begins(unit) + behind) as isize
+            }),
+        }
+        bytes
+    }
+
+    /// The calls for a block that begins at `at`; `distance` says how far behind what is read in a unit that is which is fetched.
+    #[inline(always)]
+    fn calls(
+        &self,
+        plan: &Plan,
+        nest: &ScheduledNest,
+        source: &[u8],
+        mut at: AddressPair,
+        bytes: &mut [u8],
+        distance: impl Fn(i64) -> isize,
+    ) {
         let (mut to, mut done) = (0_i64, [0_u64; N]);
         loop {
             let from = (plan.src.space.unit_at(at[0]) + at[1]) as usize;
-            self.one(plan, source, from, bytes, to as usize);
+            self.one(plan, source, (from, distance(at[0])), bytes, to as usize);
             let more = self.outside.iter().any(|&(i, n)| {
                 done[i] += 1;
                 let by = if done[i] < n { 1 } else { 1 - done[i] as i64 };
@@ -253,7 +291,7 @@ impl<const N: usize> Compaction<N> {
                 by == 1
             });
             if !more {
-                return bytes;
+                return;
             }
         }
     }
@@ -267,9 +305,16 @@ impl<const N: usize> Compaction<N> {
         Ahead::of_rows(source, later, *run, rows, src_row).filter(|_| self.distance != 0)
     }
 
-    /// One call: what it reads begins at byte `from` of the source.
-    fn one(&self, plan: &Plan, source: &[u8], mut from: usize, bytes: &mut [u8], mut to: usize) {
-        let distance = self.distance;
+    /// One call: what it reads begins at byte `from` of the source, and what is fetched meanwhile `distance` behind that.
+    #[inline(always)]
+    fn one(
+        &self,
+        plan: &Plan,
+        source: &[u8],
+        (mut from, distance): (usize, isize),
+        bytes: &mut [u8],
+        mut to: usize,
+    ) {
         let (call, op) = match &self.way {
             Way::Elements { call, run: Some(run), fetches_later, .. } => {
                 // The call of a kernel takes longer than copying a line or two, and it fetches no rows.
@@ -321,6 +366,12 @@ impl<const N: usize> Compaction<N> {
             }
         }
     }
+}
+
+/// How far it is in the source from one address to another.
+pub(super) fn from_to(plan: &Plan, at: &AddressPair, to: &AddressPair) -> isize {
+    let place = |at: &AddressPair| plan.src.space.unit_at(at[0]) + at[1];
+    (place(to) - place(at)) as isize
 }
 
 /// The loops of a block that read other bytes in each iteration and suit, the one that steps least in the source first.

@@ -8,7 +8,7 @@ use kernels::{
 use smallvec::SmallVec;
 
 use super::clip::{advance, place};
-use super::compact::{Call, Compact, Compaction};
+use super::compact::{Call, Compact, Compaction, from_to};
 use super::destination::writable;
 use super::share::Places;
 use super::slots::{self, SlotLoop};
@@ -160,11 +160,11 @@ impl<'p, const N: usize> Calls<'p, N> {
 
     /// Fetches the block that begins at `later`, if there is one, while that from `at` on is read.
     pub(super) fn fetch(&mut self, at: &AddressPair, later: Option<&AddressPair>) {
-        let place = |at: &AddressPair| self.plan.src.space.unit_at(at[0]) + at[1];
-        let distance = later.map_or(0, |later| place(later) - place(at)) as isize;
         match &mut self.compaction {
-            Some(compaction) => compaction.distance = distance,
-            None => self.hints.prefetch_distance = distance,
+            Some(compaction) => compaction.fetch(self.plan, at, later),
+            None => {
+                self.hints.prefetch_distance = later.map_or(0, |later| from_to(self.plan, at, later));
+            }
         }
     }
 

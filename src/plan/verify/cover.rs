@@ -326,7 +326,7 @@ pub(super) fn distributes(space: &Space) -> Result<()> {
     if space.pitch_bytes < space.unit_bytes {
         return refuse(format!("units of {} bytes, {} apart", space.unit_bytes, space.pitch_bytes));
     }
-    let Some(RoundRobin { buffers, capacity, permutation }) = &space.deal else { return Ok(()) };
+    let Some(RoundRobin { buffers, capacity, permutation, .. }) = &space.deal else { return Ok(()) };
     if buffers.checked_mul(*capacity).is_none_or(|round| round == 0 || !space.units.is_multiple_of(round)) {
         return refuse(format!("{} units dealt to {buffers} buffers of {capacity}", space.units));
     }
@@ -398,7 +398,7 @@ mod tests {
     #[test]
     fn units_are_dealt_one_to_one() {
         let space = |units, pitch_bytes, deal| Space { units, unit_bytes: 8, pitch_bytes, deal, buffers: 1 };
-        let deal = |buffers, capacity| RoundRobin { buffers, capacity, permutation: None };
+        let deal = |buffers, capacity| RoundRobin::dealt(buffers, capacity, None);
         let is_right = |space: Space| distributes(&space).is_ok();
         assert!(is_right(space(3, 8, None)) && is_right(space(3, 9, None)));
         assert!(!is_right(space(3, 7, None)));
