@@ -2,7 +2,7 @@
 
 use kernels::{BlockCodec, BlockOptions, Cast, Kernels, Number, PackArgs};
 
-use super::ir::{Gather, LINE, Loop, MAX_BLOCK};
+use super::ir::{Gather, InPlace, LINE, Loop, MAX_BLOCK};
 use super::request::{Options, Sen169};
 use crate::dtype::{DType, Format};
 use crate::error::{Error, Result};
@@ -141,6 +141,13 @@ impl Conversion<'_> {
             }
             _ => false,
         }
+    }
+
+    /// Whether a tile that is packed from where it lies is all of a unit of the source: tiles of elements in banks.
+    pub(crate) fn is_unit(&self, tile: &InPlace) -> bool {
+        let elements = tile.rows * tile.cols;
+        let whole = self.dst.codec.is_some_and(|codec| codec.tile().elements() == elements);
+        whole && self.src.space.unit_bytes == (elements * self.op.source_size()) as u64
     }
 
     /// How tiles with these parts lie in L1 before they are packed: whole tiles of 16-bit numbers as they are (half of the bytes, and no

@@ -12,6 +12,7 @@ use super::compact::{Call, Compact, Compaction, from_to};
 use super::destination::writable;
 use super::share::Places;
 use super::slots::{self, SlotLoop};
+use crate::layout::Space;
 use crate::plan::ir::{AddressPair, LINE, ScheduledNest, WholeCall};
 use crate::plan::{Op, OutOfRange, Plan};
 
@@ -311,19 +312,11 @@ impl<'p, const N: usize> Calls<'p, N> {
             return self.unpack_row(codec, numbers, source, row, unpacked, slot, out, to);
         }
         let brought: &mut [u8] = bytemuck::cast_slice_mut(brought.get_or_insert_with(zero));
-        let place = |tile: usize| {
-            let unit = at[0] + unit * tile as i64;
-            (self.plan.src.space.unit_at(unit) + at[1]) as usize
-        };
         let together = brought.len() / bytes;
         for first in (0..tiles).step_by(together) {
             let row = TileRow { at: 0, tiles: together.min(tiles - first), step: bytes };
-            for (tile, to) in (first..).zip(brought.chunks_exact_mut(bytes)).take(row.tiles) {
-                if tile + together < tiles {
-                    kernels::prefetch(source, place(tile + together), bytes);
-                }
-                to.copy_from_slice(&source[place(tile)..][..bytes]);
-            }
+            let begin = [at[0] + unit * first as i64, at[1]];
+            bring(&self.plan.src.space, source, (begin, unit), bytes, row.tiles, brought);
             let to = to.wrapping_add_signed((dst_tile as isize).wrapping_mul(first as isize));
             // Others lie there now.
             unpacked.last = None;
@@ -538,6 +531,28 @@ struct Unpacked {
     last: Option<TileRow>,
 }
 
+/// Brings some tiles of `bytes` bytes together as they lie, one in each of so many units: the first at `begin`, a unit and a byte, and the others
+/// `step` units further each. As many more are fetched as there is room for.
+pub(super) fn bring(
+    space: &Space,
+    source: &[u8],
+    ([begin, byte], step): ([i64; 2], i64),
+    bytes: usize,
+    tiles: usize,
+    brought: &mut [u8],
+) {
+    let ahead = step.saturating_mul((brought.len() / bytes) as i64);
+    let place = |unit: i64| (space.unit_at(unit) + byte) as usize;
+    for (tile, to) in brought.chunks_exact_mut(bytes).take(tiles).enumerate() {
+        let unit = begin + step * tile as i64;
+        let later = unit.saturating_add(ahead);
+        if (0..space.units as i64).contains(&later) {
+            kernels::prefetch(source, place(later), bytes);
+        }
+        to.copy_from_slice(&source[place(unit)..][..bytes]);
+    }
+}
+
 /// Elements of tiles of a block format on their way.
 type Tiles = [f32; Scratch::ROOM];
 
@@ -557,6 +572,11 @@ impl Scratch {
     /// How many elements are packed or unpacked together, 16 KiB of them: four of the largest tiles. Of fewer, each call brings
     /// less: with two, tiles that are gathered from pages take half as long again.
     pub(super) const ROOM: usize = 4 * TileShape::MAX_ELEMENTS;
+
+    /// Room for tiles of the source as they lie in units of their own.
+    pub(super) fn brought(&mut self) -> &mut [u8] {
+        bytemuck::cast_slice_mut(self.brought.get_or_insert_with(zero))
+    }
 
     /// The elements of tiles to be packed.
     pub(super) fn tiles(&mut self) -> &mut [f32] {

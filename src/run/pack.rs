@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::assembly::Block;
 use super::clip::{advance, linear, place};
 use super::destination::writable;
-use super::elements::{Scratch, TileRow};
+use super::elements::{Scratch, TileRow, bring};
 use super::slots::{self, SlotLoop};
 use super::task::Task;
 use crate::layout::axis::Addr;
@@ -48,29 +48,47 @@ impl Task<'_, '_> {
             (Some(tile), [part]) => {
                 let at = self.moved(part, first);
                 let src_at = (plan.src.space.unit_at(at[0]) + at[1]) as usize;
+                let moves = row.map_or([0; 3], |i| part.moves[i]);
                 let args = PackArgs {
                     tiles: row.map_or(1, |i| size[i] as usize),
                     src_at,
-                    src_tile: row.map_or(0, |i| part.moves[i][1] as isize),
+                    src_tile: moves[1] as isize,
                     pad: plan.pad,
                     prefetch_distance: nest.schedule.prefetch_distance as isize,
                     dst_tile: row.map_or(plan.dst.block_bytes, |i| linear(plan, nest.loops[i].step) as usize),
                     ..tile.args()
                 };
+                let Task { out, block, scratch, source, source_begin, places, .. } = self;
+                // Tiles of units of their own are brought together first, as [`Calls::unpack`](super::elements::Calls) does those that are
+                // unpacked.
+                let mut pack = |args: &PackArgs, out: &mut Destination<'_>, to: usize| {
+                    if moves[0] == 0 || args.tiles == 1 {
+                        return plan.kernels.pack(&codec, number, source, args, out, to);
+                    }
+                    let (brought, bytes) = (scratch.brought(), plan.src.space.unit_bytes as usize);
+                    let together = brought.len() / bytes;
+                    for first in (0..args.tiles).step_by(together) {
+                        let tiles = together.min(args.tiles - first);
+                        let begin = [at[0] + moves[0] * first as i64, -*source_begin];
+                        bring(&plan.src.space, source, (begin, moves[0]), bytes, tiles, brought);
+                        let src_at = (at[1] + *source_begin) as usize;
+                        let args = PackArgs { tiles, src_at, src_tile: bytes as isize, ..*args };
+                        plan.kernels.pack(&codec, number, brought, &args, out, to + first * args.dst_tile);
+                    }
+                };
                 match row.map(|i| nest.loops[i].step).filter(|step| step[3] != 0 && args.tiles > 1) {
-                    None => plan.kernels.pack(&codec, number, self.source, &args, self.out, to),
+                    None => pack(&args, out, to),
                     Some(step) => {
                         // Each tile goes to a unit of its own.
                         let bytes = plan.dst.block_bytes;
-                        let Block(packed) = self.block.get_or_insert_with(Block::zero);
+                        let Block(packed) = block.get_or_insert_with(Block::zero);
                         let packed = &mut packed[..args.tiles * bytes];
                         let args = PackArgs { dst_tile: bytes, ..args };
-                        let near = &mut Destination::cached(writable(packed));
-                        plan.kernels.pack(&codec, number, self.source, &args, near, 0);
+                        pack(&args, &mut Destination::cached(writable(packed)), 0);
                         for (t, tile) in packed.chunks_exact(bytes).enumerate() {
                             let at = advance(*address, step, t as i64);
-                            let to = self.places.turn(self.out, place(plan, at));
-                            plan.kernels.stream(tile, self.out, to);
+                            let to = places.turn(out, place(plan, at));
+                            plan.kernels.stream(tile, out, to);
                         }
                     }
                 }

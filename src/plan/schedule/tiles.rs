@@ -164,7 +164,9 @@ fn in_rows(
     }
     // What is copied may lie in any unit of the source, and what is packed go to any of the destination.
     let copies = in_place.is_none();
-    let suits = |&i: &usize| if copies { stays_in_range(&loops[i]) } else { reads(i)[0] == 0 };
+    let is_unit = in_place.as_ref().is_some_and(|tile| conversion.is_unit(tile));
+    let goes_on = |i: usize| reads(i)[0] == 0 || is_unit && reads(i)[1..] == [0; 2];
+    let suits = |&i: &usize| if copies { stays_in_range(&loops[i]) } else { goes_on(i) };
     let row = schedule.order.last().copied().filter(suits);
     let row = row.map(|row| longer_row(loops, row, dst.codec, tuning, suits));
     if let Some(at) = row.and_then(|row| schedule.order.iter().position(|&i| i == row)) {

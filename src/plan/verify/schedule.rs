@@ -62,8 +62,8 @@ fn fills(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
     taken && cols.is_none_or(|i| blocks[i] == 1 || nest.loops[i].step[4] == conversion.dst.block_bytes as i64)
 }
 
-/// A call packs tiles of one row, which it reads in place, in one unit of the source and in the slots of none of its tiles, or copies; or
-/// tiles of any loops that are brought together, for which there is room.
+/// A call packs tiles of one row, which it reads in place, in one unit of the source and in the slots of none of its tiles, or each in a unit
+/// that is all of it, or copies; or tiles of any loops that are brought together, for which there is room.
 fn packs(nest: &ScheduledNest, parts: &[Gather], conversion: Conversion<'_>) -> bool {
     let Schedule { tiles, blocks, in_place, compacted, .. } = &nest.schedule;
     if *compacted {
@@ -77,8 +77,10 @@ fn packs(nest: &ScheduledNest, parts: &[Gather], conversion: Conversion<'_>) -> 
     }
     let taken = (0..nest.loops.len()).all(|i| blocks[i] == 1 || *tiles == Some(i));
     let row = tiles.is_none_or(|i| {
-        let Some([unit, _, slot]) = parts.first().map(|part| part.moves[i]) else { return false };
-        blocks[i] == 1 || in_place.is_none() || (unit == 0 && slot == 0)
+        let Some([unit, byte, slot]) = parts.first().map(|part| part.moves[i]) else { return false };
+        let Some(tile) = in_place else { return true };
+        let goes_on = unit == 0 || byte == 0 && conversion.is_unit(tile);
+        blocks[i] == 1 || goes_on && slot == 0
     });
     taken && row && (in_place.is_some() || conversion.maps_tiles(parts))
 }
@@ -299,9 +301,11 @@ mod tests {
         };
         let (along, unit, slot) = ([[0, 64, 0]], [[1, 0, 0]], [[0, 0, 1]]);
         assert!(of(&along, block, &|_| {}));
-        // In place they lie in one unit, and in no slots; what is gathered may lie anywhere.
+        // In place they lie in one unit, or are all of one each, and in no slots; what is gathered may lie anywhere.
+        assert!(of(&unit, block, &|_| {}) && !of(&[[1, 64, 0]], block, &|_| {}));
+        let half = Some(InPlace { rows: 1, ..place });
         for elsewhere in [unit, slot] {
-            assert!(!of(&elsewhere, block, &|_| {}), "{elsewhere:?}");
+            assert!(!of(&elsewhere, block, &|s| s.in_place = half), "{elsewhere:?}");
             assert!(of(&elsewhere, block, &|s| (s.compacted, s.in_place) = (true, None)));
             assert!(of(&elsewhere, block, &|s| s.blocks = vec![1]));
         }
