@@ -424,6 +424,44 @@ fn tiles_go_to_tiles_of_their_family() {
     assert!(pairs > 100, "{pairs}");
 }
 
+/// Tiles in banks are unpacked and packed some at a time: more in a row than are brought together, the last ones padded.
+#[test]
+fn tiles_in_banks_go_several_together() {
+    let tensor = Tensor { shape: vec![40, 1100], dtype: DType::F32 };
+    let layout =
+        |text: &str| text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap();
+    let host = dense(&tensor);
+    let source = ramp(host.total_bytes() as usize);
+    let banks = |format: &str, more: &str| {
+        format!("ttnn(dtype={format}, layout=TILE, memory=INTERLEAVED, alignment=64, {more})")
+    };
+    let sources = [
+        banks("bfloat8_b", "banks=12"),
+        banks("bfloat4_b", "banks=3, bank_order=[2, 0, 1]"),
+        banks("bfloat16", "banks=5"),
+        banks("float32", "banks=2"),
+    ];
+    let destinations = [
+        "memref<40x1100xf32>",
+        "memref<40x1100xbf16, strided<[1104, 1]>>",
+        "memref<40x1100xf64>",
+        "memref<40x1100xbf16, strided<[1, 40]>>",
+        "ttnn(dtype=bfloat16, layout=TILE)",
+        "ttnn(dtype=bfloat16, layout=ROW_MAJOR, memory=INTERLEAVED, banks=7, alignment=64)",
+        "SpyreTensorLayout((40, 1100), torch.float16)",
+        "ttnn(dtype=bfloat8_b, layout=TILE)",
+        "ttnn(dtype=bfloat4_b, layout=TILE, memory=INTERLEAVED, banks=4, alignment=64)",
+        "ttnn(dtype=mxfp8_e4m3, layout=TILE)",
+    ];
+    for from in sources {
+        let from = layout(&from);
+        let tiles = reference(&host, &from, &Options::default(), &source).unwrap();
+        for to in destinations {
+            check_bytes(&from, &layout(to), &tiles);
+        }
+    }
+}
+
 /// Every schedule that nests can have, each at the smallest size that takes it.
 #[test]
 fn every_schedule() {
