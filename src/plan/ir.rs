@@ -87,6 +87,15 @@ pub(crate) enum Leaf {
     Pack(Vec<Gather>),
 }
 
+impl ScheduledNest {
+    /// Whether what is compacted is brought together as elements of the destination, and copied from there: unless it is assembled, and lies in
+    /// several units, of which it is copied as it is.
+    pub(crate) fn converts_first(&self) -> bool {
+        let Schedule { assembled, blocks, .. } = &self.schedule;
+        !assembled || self.loops.iter().zip(blocks).all(|(l, &n)| n == 1 || l.step[0] == 0)
+    }
+}
+
 /// The elements that one rectangular part of a tile is gathered from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Gather {

@@ -127,8 +127,8 @@ impl<const N: usize> Compaction<N> {
 
     fn of_elements(plan: &Plan, nest: &ScheduledNest, size: &[u64; N]) -> Compaction<N> {
         let (loops, read) = (&nest.loops, plan.op.source_size());
-        let op = if nest.schedule.assembled { Op::Copy(read) } else { plan.op };
-        let elem = if nest.schedule.assembled { read } else { plan.dst.block_bytes };
+        let converts = nest.converts_first();
+        let (op, elem) = if converts { (plan.op, plan.dst.block_bytes) } else { (Op::Copy(read), read) };
         // The verifier bounds the elements of a block, so that few loops have more than one iteration.
         let order = inwards(nest, size, |_| true);
         let mut near = [0; N];

@@ -93,10 +93,10 @@ impl<'p, const N: usize> Calls<'p, N> {
         (self.size, self.taken, self.left) = (*size, 0, 0);
         if schedule.compacted {
             let compaction = Compaction::new(plan, nest, size);
-            if !schedule.assembled {
+            if nest.converts_first() {
                 let step = |i: usize| {
-                    let l = &nest.loops[i];
-                    self.places.has_in_a_range(l).then_some(l.step[4])
+                    let in_range = schedule.assembled || self.places.has_in_a_range(&nest.loops[i]);
+                    in_range.then_some(step(nest, i))
                 };
                 if let Some(Call { window: w, outer, taken }) = compaction.copy(size, step) {
                     self.rows = (w.rows as u64, [0, w.src_row as i64, 0, 0, 0, 0], w.dst_row as i64);
@@ -405,7 +405,7 @@ impl<'p, const N: usize> Calls<'p, N> {
         let window = |k: usize| self.window(k);
         let outer = &self.outer[MAX_OUTER_LOOPS - self.taken..];
         // What was brought together was converted there.
-        let op = if self.compaction.is_some() && !self.nest.schedule.assembled {
+        let op = if self.compaction.is_some() && self.nest.converts_first() {
             Op::Copy(plan.dst.block_bytes)
         } else {
             plan.op

@@ -79,7 +79,8 @@ pub(super) fn applies(loops: &[Loop], conversion: Conversion<'_>) -> bool {
     }
     // What is copied to its place tile by tile takes a call for each; what is converted is assembled in several units together.
     let short_units = streams && dst.space.unit_bytes < LONG_UNIT && !outer.iter().all(stays_in_unit);
-    if short_units && !matches!(op, Op::Copy(_)) && run.src() != [0; 3] {
+    let in_units = short_units && of_unit(loops, conversion).is_some();
+    if short_units && !in_units && !matches!(op, Op::Copy(_)) && run.src() != [0; 3] {
         return false;
     }
     let (near, far) = (op.source_size() as i64, dst.block_bytes as i64);
@@ -101,6 +102,23 @@ pub(super) fn applies(loops: &[Loop], conversion: Conversion<'_>) -> bool {
     } else {
         rows.gain_in_caches(op)
     }
+}
+
+/// The first of the loops that make all of a short unit of the destination as one run, if those outside of them go from unit to unit: blocks of
+/// several units are made in L1, and put from there.
+fn of_unit(loops: &[Loop], conversion: Conversion<'_>) -> Option<usize> {
+    let Conversion { src, dst, op, streams, .. } = conversion;
+    let mut written = dst.block_bytes as i64;
+    let inside = loops.iter().rev().take_while(|l| {
+        // What is repeated takes no room here, but does where it is assembled.
+        let follows = l.step[3..5] == [0, written] && l.src() != [0; 3];
+        written = written.saturating_mul(l.n as i64);
+        follows
+    });
+    let first = loops.len() - inside.count();
+    let short = written >= LINE as i64 && dst.space.unit_bytes < LONG_UNIT;
+    let suits = streams && short && src.codec.is_none() && !matches!(op, Op::Cast { .. });
+    (suits && first > 0 && loops[..first].iter().all(|l| l.step[3] != 0)).then_some(first)
 }
 
 /// Rows of the destination, and how the source lies along them.
@@ -172,7 +190,12 @@ pub(super) fn schedule(loops: &[Loop], conversion: Conversion<'_>) -> Schedule {
         of_tiles: src.codec.is_some(),
     };
     lines(loops, far, &mut schedule, &mut room);
-    runs(loops, &mut schedule, &mut room);
+    match of_unit(loops, conversion) {
+        Some(first) if schedule.blocks[first..].iter().zip(&loops[first..]).all(|(&n, l)| n == l.n) => {
+            units(loops, first, &mut schedule, &mut room);
+        }
+        _ => runs(loops, &mut schedule, &mut room),
+    }
     schedule
 }
 
@@ -242,6 +265,25 @@ fn runs(loops: &[Loop], schedule: &mut Schedule, room: &mut Room) {
         }
         room.take(&loops[i], &mut schedule.blocks[i], u64::MAX);
     }
+}
+
+/// Gives a block, which has one unit with the loops from `first` on, the units that are made of what follows in the source.
+fn units(loops: &[Loop], first: usize, schedule: &mut Schedule, room: &mut Room) {
+    let unit = loops[first].step[4].saturating_mul(loops[first].n as i64);
+    let mut units = 1;
+    for &i in schedule.order.iter().rev() {
+        let l = &loops[i];
+        if i >= first {
+            continue;
+        }
+        if room.loops == 0 || room.elements < 2 || l.step[0] != 0 || l.src() == [0; 3] {
+            break;
+        }
+        room.take(l, &mut schedule.blocks[i], u64::MAX);
+        schedule.packed[i] = unit.saturating_mul(units);
+        units = units.saturating_mul(schedule.blocks[i] as i64);
+    }
+    (schedule.assembled, schedule.segment) = (units > 1, first);
 }
 
 #[cfg(test)]

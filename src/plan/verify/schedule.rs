@@ -119,7 +119,7 @@ fn scatters(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
 /// tiles of a block format there are all elements.
 fn compacts(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
     let Schedule { blocks, segment, overlap, assembled, .. } = &nest.schedule;
-    let size = if *assembled { conversion.op.source_size() } else { conversion.dst.block_bytes };
+    let size = if nest.converts_first() { conversion.dst.block_bytes } else { conversion.op.source_size() };
     let size = conversion.src.codec.map_or(size, |codec| size * codec.tile().elements());
     let of_slots = |l: &Loop| l.step[2] != 0 && conversion.src.codec.is_some();
     // What is repeated is there once.
