@@ -462,10 +462,10 @@ impl<const N: usize> Calls<'_, N> {
 /// How many blocks later that lies which is fetched while a block is read; 0 where nothing is, or kernels find it.
 pub(super) fn blocks_fetched(plan: &Plan, nest: &ScheduledNest) -> usize {
     let (schedule, tuning) = (&nest.schedule, &plan.tuning);
-    match (schedule.assembled, schedule.compacted) {
+    match (schedule.assembled, schedule.compacted && nest.converts_first()) {
         // Two blocks of tiles are as much as is fetched of others.
         (false, true) if plan.dst.codec.is_some() => 2 * usize::from(plan.src.codec.is_none()),
-        (false, true) => tuning.panels_fetched,
+        (_, true) => tuning.panels_fetched,
         // Tiles of a block format are fetched by their kernels.
         (true, _) if plan.src.codec.is_none() && tuning.fetched > 0 => {
             let element = plan.op.source_size() as u64;

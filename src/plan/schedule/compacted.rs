@@ -107,7 +107,7 @@ pub(super) fn applies(loops: &[Loop], conversion: Conversion<'_>) -> bool {
 /// The first of the loops that make all of a short unit of the destination as one run, if those outside of them go from unit to unit: blocks of
 /// several units are made in L1, and put from there.
 fn of_unit(loops: &[Loop], conversion: Conversion<'_>) -> Option<usize> {
-    let Conversion { src, dst, op, streams, .. } = conversion;
+    let Conversion { src, dst, streams, .. } = conversion;
     let mut written = dst.block_bytes as i64;
     let inside = loops.iter().rev().take_while(|l| {
         // What is repeated takes no room here, but does where it is assembled.
@@ -117,7 +117,7 @@ fn of_unit(loops: &[Loop], conversion: Conversion<'_>) -> Option<usize> {
     });
     let first = loops.len() - inside.count();
     let short = written >= LINE as i64 && dst.space.unit_bytes < LONG_UNIT;
-    let suits = streams && short && src.codec.is_none() && !matches!(op, Op::Cast { .. });
+    let suits = streams && short && src.codec.is_none();
     (suits && first > 0 && loops[..first].iter().all(|l| l.step[3] != 0)).then_some(first)
 }
 

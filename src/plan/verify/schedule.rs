@@ -98,11 +98,15 @@ fn windows(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
 }
 
 /// Kernels write bytes of one unit, but for blocks that are assembled, and tiles that are read in place or brought together, and packed where
-/// there is room for them: these are written unit by unit. The places of a cast's elements are looked up in one unit.
+/// there is room for them: these are written unit by unit. The places of a cast's elements are looked up in
+/// one unit, unless they all fit, as those do that are compacted.
 fn scatters(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
     let Schedule { assembled, compacted, overlap, in_place, ref blocks, .. } = nest.schedule;
     match &nest.leaf {
-        Leaf::Element => assembled && overlap == 0 && !matches!(conversion.op, Op::Cast { .. }),
+        Leaf::Element => {
+            let casts = matches!(conversion.op, Op::Cast { .. });
+            assembled && overlap == 0 && (!casts || compacted && nest.converts_first())
+        }
         Leaf::Pack(parts) => {
             // None is put in several places.
             let is_read = |i: usize| parts.iter().any(|part| part.moves[i] != [0; 3]);
