@@ -311,7 +311,7 @@ impl<'p, const N: usize> Calls<'p, N> {
             let row = TileRow { at: from, tiles, step: step as usize };
             return self.unpack_row(codec, numbers, source, row, unpacked, slot, out, to);
         }
-        let brought: &mut [u8] = bytemuck::cast_slice_mut(brought.get_or_insert_with(zero));
+        let brought: &mut [u8] = bytemuck::cast_slice_mut(&mut brought.get_or_insert_with(Tiles::zero).0);
         let together = brought.len() / bytes;
         for first in (0..tiles).step_by(together) {
             let row = TileRow { at: 0, tiles: together.min(tiles - first), step: bytes };
@@ -553,11 +553,15 @@ pub(super) fn bring(
     }
 }
 
-/// Elements of tiles of a block format on their way.
-type Tiles = [f32; Scratch::ROOM];
+/// Elements of tiles of a block format on their way. On lines: where stores of 32 bytes lay on two, bfp8 became columns of f32 at 3.6 instead of
+/// 4.9 G elements/s in L2 on Zen 4.
+#[repr(align(64))]
+struct Tiles([f32; Scratch::ROOM]);
 
-fn zero() -> Tiles {
-    [0.0; _]
+impl Tiles {
+    fn zero() -> Tiles {
+        Tiles([0.0; _])
+    }
 }
 
 /// Tiles of a block source: where the first of them begins, how many there are, and how far apart.
@@ -575,12 +579,12 @@ impl Scratch {
 
     /// Room for tiles of the source as they lie in units of their own.
     pub(super) fn brought(&mut self) -> &mut [u8] {
-        bytemuck::cast_slice_mut(self.brought.get_or_insert_with(zero))
+        bytemuck::cast_slice_mut(&mut self.brought.get_or_insert_with(Tiles::zero).0)
     }
 
     /// The elements of tiles to be packed.
     pub(super) fn tiles(&mut self) -> &mut [f32] {
-        self.tiles.get_or_insert_with(zero)
+        &mut self.tiles.get_or_insert_with(Tiles::zero).0
     }
 
     /// The same, and tiles of the source, unpacked.
@@ -590,7 +594,7 @@ impl Scratch {
         source: &[u8],
         row: TileRow,
     ) -> (&mut [f32], &[u8]) {
-        let tiles = self.tiles.get_or_insert_with(zero);
+        let Tiles(tiles) = self.tiles.get_or_insert_with(Tiles::zero);
         (tiles, self.unpacked.row(plan, source, row))
     }
 }
@@ -598,7 +602,7 @@ impl Scratch {
 impl Unpacked {
     /// Tiles of the source, no more elements than there is room for, unpacked one behind the other unless they are the last ones that were.
     fn row(&mut self, plan: &Plan, source: &[u8], row: TileRow) -> &[u8] {
-        let unpacked = self.tiles.get_or_insert_with(zero);
+        let Tiles(unpacked) = self.tiles.get_or_insert_with(Tiles::zero);
         if let Some(codec) = plan.src.codec
             && self.last != Some(row)
         {
