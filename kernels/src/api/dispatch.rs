@@ -203,7 +203,7 @@ macro_rules! kernels {
 // `sweep(tested, rule)` runs both tables over the kernel's small world and compares every byte.
 kernels! {
     cast(on: Casting<'_>): cast::body, cast::scalar, crate::api::differential::cast::sweep;
-    convert(on: Conversion<'_>): convert::body, convert::scalar, crate::api::differential::convert::sweep;
+    convert(on: &mut Conversion<'_>): convert::body, convert::scalar, crate::api::differential::convert::sweep;
     copy(on: StridedCopy<'_>): copy::body, copy::scalar, crate::api::differential::copy::sweep;
     copy_non_temporal(on: StridedCopy<'_>, stores: NonTemporal):
         copy::non_temporal, copy::non_temporal_scalar, crate::api::differential::copy::sweep_non_temporal;

@@ -305,8 +305,8 @@ impl Kernels {
             return self.copy_loops(from.size(), src, src_at, dst, dst_at, w, outer, hints);
         }
         let conversion = Conversion::new(from, to, src, src_at, dst, dst_at, w, outer, hints);
-        if let Some(conversion) = conversion {
-            self.table.convert(conversion);
+        if let Some(mut conversion) = conversion {
+            self.table.convert(&mut conversion);
         }
     }
 

@@ -157,6 +157,12 @@ impl Default for Carry {
 }
 
 impl Output<'_> {
+    /// The same for a function that keeps it in registers.
+    #[inline(always)]
+    pub(crate) fn lend(&mut self) -> Output<'_> {
+        Output { bytes: &mut *self.bytes, stores: self.stores, carry: Carry::default() }
+    }
+
     /// Where a run of byte `at` on is to be made: in `lines` if non-temporal stores take it from there, else in its place.
     ///
     /// # Panics

@@ -74,9 +74,9 @@ impl<'a> Conversion<'a> {
         })
     }
 
-    /// The same with rows and columns as they suit best, and how its elements lie.
+    /// Takes for rows and columns what suits best; how its elements lie then.
     #[inline(always)]
-    fn oriented(self) -> (Self, Lie) {
+    fn orient(&mut self) -> Lie {
         let (from, to) = (self.from.size() as isize, self.to.size() as isize);
         let (w, swapped) = (self.window, self.window.swapped());
         // Elements that stay as long are converted faster as one run in L1, where vectors are as wide as the processor has.
@@ -85,16 +85,20 @@ impl<'a> Conversion<'a> {
         if w.src_col == from && w.dst_col == to {
             // Rows that follow one another on both sides are one row; the products are distances inside the slices.
             let chained = w.src_row == from * w.cols as isize && w.dst_row == to * w.cols as isize;
-            let window = if chained { Window { rows: 1, cols: w.rows * w.cols, ..w } } else { w };
-            (Self { window, ..self }, Lie::Runs)
+            if chained {
+                self.window = Window { rows: 1, cols: w.rows * w.cols, ..w };
+            }
+            Lie::Runs
         } else if w.src_row == from && w.dst_row == to {
-            (Self { window: swapped, ..self }, Lie::Runs)
+            self.window = swapped;
+            Lie::Runs
         } else if across(w) {
-            (self, Lie::Across)
+            Lie::Across
         } else if across(swapped) {
-            (Self { window: swapped, ..self }, Lie::Across)
+            self.window = swapped;
+            Lie::Across
         } else {
-            (self, Lie::Apart)
+            Lie::Apart
         }
     }
 
@@ -113,37 +117,44 @@ impl<'a> Conversion<'a> {
         );
     }
 
-    /// The same, where long rows lie backward in the source, from their last elements on: so it is the shorter ones that are made whose
-    /// order changes.
+    /// Takes long rows that lie backward in the source from their last elements on: so it is the shorter ones that are made whose order
+    /// changes.
     #[inline(always)]
-    fn turned(self) -> Self {
+    fn turn(&mut self) {
         let (w, from, to) = (self.window, self.from.size() as isize, self.to.size() as isize);
         let is_long = w.cols >= CACHE_LINE / self.to.size();
         if self.dst.is_streamed() || to >= from || !is_long || (w.src_col, w.dst_col) != (-from, to) {
-            return self;
+            return;
         }
         let last = w.cols as isize - 1;
-        Conversion {
-            src_at: self.src_at.wrapping_add_signed(w.src_col.wrapping_mul(last)),
-            dst_at: self.dst_at.wrapping_add_signed(w.dst_col.wrapping_mul(last)),
-            window: Window { src_col: from, dst_col: -to, ..w },
-            ..self
-        }
+        self.src_at = self.src_at.wrapping_add_signed(w.src_col.wrapping_mul(last));
+        self.dst_at = self.dst_at.wrapping_add_signed(w.dst_col.wrapping_mul(last));
+        self.window = Window { src_col: from, dst_col: -to, ..w };
     }
 
     /// Elements that do not lie one after another on both sides, and pairs of formats without a loop of their own.
     #[inline(always)]
-    fn strided(self, level: impl Level) {
-        let Conversion { from, to, src, mut dst, window, prefetch_distance, mut ahead, .. } = self;
+    fn strided(&mut self, level: impl Level) {
+        let Conversion {
+            from,
+            to,
+            src,
+            src_at,
+            mut dst,
+            dst_at,
+            window,
+            outer,
+            prefetch_distance,
+            mut ahead,
+        } = self.lend();
         let blocks = Blocks::new(window, from.size(), to.size(), dst.is_streamed());
         let mut scratch = Scratch::default();
         for_each_iteration(
-            self.outer,
+            outer,
             #[inline(always)]
-            |src_at, dst_at| {
-                let src = Side { bytes: src, at: self.src_at.wrapping_add_signed(src_at), size: from.size() };
-                let dst =
-                    Side { bytes: &mut dst, at: self.dst_at.wrapping_add_signed(dst_at), size: to.size() };
+            |from_at, to_at| {
+                let src = Side { bytes: src, at: src_at.wrapping_add_signed(from_at), size: from.size() };
+                let dst = Side { bytes: &mut dst, at: dst_at.wrapping_add_signed(to_at), size: to.size() };
                 strided::convert(
                     level,
                     blocks,
@@ -159,19 +170,39 @@ impl<'a> Conversion<'a> {
     }
 
     #[inline(always)]
-    fn steps<S: Step<M, N>, const M: usize, const N: usize>(self, lie: Lie) {
-        if M == N || lie == Lie::Runs { self.runs::<S, M, N>() } else { self.across::<S, M, N>() }
+    fn steps<S: Step<M, N>, const M: usize, const N: usize>(&mut self, lie: Lie) {
+        let mut on = self.lend();
+        if M == N || lie == Lie::Runs { on.runs::<S, M, N>() } else { on.across::<S, M, N>() }
+    }
+
+    /// The same for a function that keeps it in registers. To move it would wait: what was stored by single fields is loaded by several then.
+    #[inline(always)]
+    fn lend(&mut self) -> Conversion<'_> {
+        let Conversion { from, to, src, src_at, dst_at, window, outer, prefetch_distance, .. } = *self;
+        let ahead = self.ahead.take();
+        Conversion {
+            from,
+            to,
+            src,
+            src_at,
+            dst: self.dst.lend(),
+            dst_at,
+            window,
+            outer,
+            prefetch_distance,
+            ahead,
+        }
     }
 
     /// A transpose, a square at a time: it is converted and transposed in registers, in whichever order moves less.
     #[inline(always)]
-    fn across<S: Step<M, N>, const M: usize, const N: usize>(mut self) {
-        let w = self.window;
+    fn across<S: Step<M, N>, const M: usize, const N: usize>(&mut self) {
+        let (w, outer) = (self.window, self.outer);
         // Of both sides a line after the other, each finished while it is in L1.
         let squares =
             |count: usize, line: usize| (0..count).step_by(line).map(move |at| at..count.min(at + line));
         for_each_iteration(
-            self.outer,
+            outer,
             #[inline(always)]
             |src, dst| {
                 let (src, dst) = (self.src_at.wrapping_add_signed(src), self.dst_at.wrapping_add_signed(dst));
@@ -225,10 +256,10 @@ impl<'a> Conversion<'a> {
     }
 
     #[inline(always)]
-    fn runs<S: Step<M, N>, const M: usize, const N: usize>(mut self) {
-        let w = self.window;
+    fn runs<S: Step<M, N>, const M: usize, const N: usize>(&mut self) {
+        let (w, outer) = (self.window, self.outer);
         for_each_iteration(
-            self.outer,
+            outer,
             #[inline(always)]
             |src, dst| {
                 let (src, dst) = (self.src_at.wrapping_add_signed(src), self.dst_at.wrapping_add_signed(dst));
@@ -356,10 +387,11 @@ enum Lie {
 
 /// Vector code: at once where elements lie one after another on both sides or are transposed, by way of L1 where they are not.
 #[inline(always)]
-pub(crate) fn body(level: impl Level, on: Conversion<'_>) {
-    let (on, lie) = on.oriented();
+pub(crate) fn body(level: impl Level, on: &mut Conversion<'_>) {
+    let lie = on.orient();
     if lie == Lie::Apart {
-        return on.turned().strided(level);
+        on.turn();
+        return on.strided(level);
     }
     match (on.from, on.to) {
         (Number::F32, Number::Bf16) => part!(level, on.steps::<By<F32, Bf16>, 4, 2>(lie)),
@@ -406,7 +438,7 @@ fn run(level: impl Level, from: Number, to: Number, src: &[u8], dst: &mut [Maybe
 }
 
 /// Element (r, c) of the destination is [`Number::convert`] of element (r, c) of the source.
-pub(crate) fn scalar(on: Conversion<'_>) {
+pub(crate) fn scalar(on: &mut Conversion<'_>) {
     let w = on.window;
     Conversion::rows(&w, on.outer, |src, dst| {
         for c in 0..w.cols as isize {
