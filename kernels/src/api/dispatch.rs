@@ -202,14 +202,14 @@ macro_rules! kernels {
 // One line per kernel. `body` is compiled for each level above scalar, which it gets before the arguments, `rule` is the scalar table's entry, and
 // `sweep(tested, rule)` runs both tables over the kernel's small world and compares every byte.
 kernels! {
-    cast(on: Casting<'_>): cast::body, cast::scalar, crate::api::differential::cast::sweep;
+    cast(on: &mut Casting<'_>): cast::body, cast::scalar, crate::api::differential::cast::sweep;
     convert(on: &mut Conversion<'_>): convert::body, convert::scalar, crate::api::differential::convert::sweep;
     copy(on: StridedCopy<'_>): copy::body, copy::scalar, crate::api::differential::copy::sweep;
     copy_non_temporal(on: StridedCopy<'_>, stores: NonTemporal):
         copy::non_temporal, copy::non_temporal_scalar, crate::api::differential::copy::sweep_non_temporal;
     fill(pattern: &[u8], runs: Runs<'_>): fill::body, fill::scalar, crate::api::differential::fill::sweep;
-    pack(on: Packing<'_>): pack::body, pack::scalar, crate::api::differential::pack::sweep;
-    unpack(on: Unpacking<'_>): unpack::body, unpack::scalar, crate::api::differential::unpack::sweep;
+    pack(on: &mut Packing<'_>): pack::body, pack::scalar, crate::api::differential::pack::sweep;
+    unpack(on: &mut Unpacking<'_>): unpack::body, unpack::scalar, crate::api::differential::unpack::sweep;
 }
 
 /// The table of v4 for processors that lower their clock for vectors of 512 bits, and that of everything else with it: what

@@ -349,10 +349,10 @@ impl Kernels {
         hints: Hints,
     ) -> bool {
         let mut fits = true;
-        if let Some(casting) =
+        if let Some(mut casting) =
             Casting::new(cast, src, src_at, dst, dst_at, w, outer, hints.prefetch_distance, &mut fits)
         {
-            self.table.cast(casting);
+            self.table.cast(&mut casting);
         }
         fits
     }
@@ -378,8 +378,8 @@ impl Kernels {
     ) {
         // SSE2 has no instruction for `f32::trunc`: a call for each element.
         let truncates = !cfg!(target_arch = "x86_64") || self.isa() >= Isa::V3;
-        if let Some(packing) = Packing::new(codec, from, src, args, dst, dst_at, truncates) {
-            self.table.pack(packing);
+        if let Some(mut packing) = Packing::new(codec, from, src, args, dst, dst_at, truncates) {
+            self.table.pack(&mut packing);
         }
     }
 
@@ -401,8 +401,8 @@ impl Kernels {
         args: &UnpackArgs,
         dst: &mut Destination<'_>,
     ) {
-        if let Some(unpacking) = Unpacking::new(codec, to, src, args, dst) {
-            self.table.unpack(unpacking);
+        if let Some(mut unpacking) = Unpacking::new(codec, to, src, args, dst) {
+            self.table.unpack(&mut unpacking);
         }
     }
 

@@ -78,16 +78,17 @@ macro_rules! with_type {
 
 /// Loops that the compiler vectorises, one for each pair of types; what is strided by way of L1.
 #[inline(always)]
-pub(crate) fn body(level: impl Level, on: Casting<'_>) {
-    let Casting { cast, src, mut dst, window, prefetch_distance, fits, .. } = on;
+pub(crate) fn body(level: impl Level, on: &mut Casting<'_>) {
+    let Casting { cast, src, src_at, dst_at, window, outer, prefetch_distance, .. } = *on;
+    let (mut dst, fits) = (on.dst.lend(), &mut *on.fits);
     let blocks = Blocks::new(window, cast.source_size(), cast.size(), dst.is_streamed());
     let mut scratch = Scratch::default();
     for_each_iteration(
-        on.outer,
+        outer,
         #[inline(always)]
         |from, to| {
-            let src = Side { bytes: src, at: on.src_at.wrapping_add_signed(from), size: cast.source_size() };
-            let dst = Side { bytes: &mut dst, at: on.dst_at.wrapping_add_signed(to), size: cast.size() };
+            let src = Side { bytes: src, at: src_at.wrapping_add_signed(from), size: cast.source_size() };
+            let dst = Side { bytes: &mut dst, at: dst_at.wrapping_add_signed(to), size: cast.size() };
             strided::convert(
                 level,
                 blocks,
@@ -149,9 +150,9 @@ fn whole_numbers(
 }
 
 /// Each element is [`Cast::apply`].
-pub(crate) fn scalar(on: Casting<'_>) {
-    let Casting { cast, src, src_at, dst, dst_at, window: w, outer, fits, .. } = on;
-    let dst = &mut *dst.bytes;
+pub(crate) fn scalar(on: &mut Casting<'_>) {
+    let Casting { cast, src, src_at, dst_at, window: w, outer, .. } = *on;
+    let (dst, fits) = (&mut *on.dst.bytes, &mut *on.fits);
     let size = cast.source_size();
     for_each_iteration(outer, |from, to| {
         let (src_at, dst_at) = (src_at.wrapping_add_signed(from), dst_at.wrapping_add_signed(to));

@@ -152,6 +152,13 @@ impl<'a> Packing<'a> {
         Some(Packing { codec, from, src, args: a, dst, dst_at, tile_bytes: bytes, truncates })
     }
 
+    /// The same for a function that keeps it in registers.
+    #[inline(always)]
+    fn lend(&mut self) -> Packing<'_> {
+        let Packing { codec, from, src, args, dst_at, tile_bytes, truncates, .. } = *self;
+        Packing { codec, from, src, args, dst: self.dst.lend(), dst_at, tile_bytes, truncates }
+    }
+
     /// Byte of element (0, 0) of tile `t`.
     #[inline(always)]
     fn at(&self, t: usize) -> usize {
@@ -207,7 +214,7 @@ impl Stored {
 
 /// Vector code where there is some, the rule for the rest.
 #[inline(always)]
-pub(crate) fn body(level: impl Level, on: Packing<'_>) {
+pub(crate) fn body(level: impl Level, on: &mut Packing<'_>) {
     let options = on.codec.options();
     match on.codec.rule() {
         Rule::Mx(element) if options.compact => {
@@ -231,20 +238,28 @@ pub(crate) fn body(level: impl Level, on: Packing<'_>) {
 }
 
 #[inline(always)]
-fn tiles<E: Encode>(level: impl Level, on: Packing<'_>, encode: E) {
+fn tiles<E: Encode>(level: impl Level, on: &mut Packing<'_>, encode: E) {
     let stored = on.args.stored(on.codec);
     let rows = stored.whole() && stored.col == on.from.size() as isize && !encode.replaces_elements();
     let columns = on.args.packs_columns(on.codec, on.from);
     match on.from {
-        Number::F32 if rows => part!(level, in_place_tiles::<E, F32, 4>(on, encode)),
+        Number::F32 if rows => part!(level, in_place_tiles::<E, F32, 4>(on.lend(), encode)),
         // What reads elements more than once prefers them widened.
-        Number::Bf16 if rows && !E::SEARCHES => part!(level, in_place_tiles::<E, Bf16, 2>(on, encode)),
-        Number::F16 if rows && !E::SEARCHES => part!(level, in_place_tiles::<E, F16, 2>(on, encode)),
-        Number::Sen169 if rows && !E::SEARCHES => part!(level, in_place_tiles::<E, Sen169, 2>(on, encode)),
-        Number::F32 if columns && !E::SEARCHES => part!(level, tiles_of_columns::<E, F32, 4>(on, encode)),
-        Number::Bf16 if columns && !E::SEARCHES => part!(level, tiles_of_columns::<E, Bf16, 2>(on, encode)),
-        Number::F16 if columns && !E::SEARCHES => part!(level, tiles_of_columns::<E, F16, 2>(on, encode)),
-        _ => part!(level, gathered_tiles(on, encode)),
+        Number::Bf16 if rows && !E::SEARCHES => part!(level, in_place_tiles::<E, Bf16, 2>(on.lend(), encode)),
+        Number::F16 if rows && !E::SEARCHES => part!(level, in_place_tiles::<E, F16, 2>(on.lend(), encode)),
+        Number::Sen169 if rows && !E::SEARCHES => {
+            part!(level, in_place_tiles::<E, Sen169, 2>(on.lend(), encode))
+        }
+        Number::F32 if columns && !E::SEARCHES => {
+            part!(level, tiles_of_columns::<E, F32, 4>(on.lend(), encode))
+        }
+        Number::Bf16 if columns && !E::SEARCHES => {
+            part!(level, tiles_of_columns::<E, Bf16, 2>(on.lend(), encode))
+        }
+        Number::F16 if columns && !E::SEARCHES => {
+            part!(level, tiles_of_columns::<E, F16, 2>(on.lend(), encode))
+        }
+        _ => part!(level, gathered_tiles(on.lend(), encode)),
     }
 }
 
@@ -302,19 +317,19 @@ fn tiles_of_columns<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<
 /// Blocks of an MX format as the OCP text has them, each a tile of its own: as many as the largest tile has are packed at a
 /// time, and put behind their scales from there.
 #[inline(always)]
-fn blocks(level: impl Level, mut on: Packing<'_>, encode: MxVector) {
+fn blocks(level: impl Level, on: &mut Packing<'_>, encode: MxVector) {
     let runs = on.args.src_col == on.from.size() as isize;
     let whole = runs && on.args.rows == 1 && on.args.cols == MX_BLOCK;
     let columns = on.args.packs_columns(on.codec, on.from);
     match on.from {
-        Number::F32 if whole => part!(level, in_place_blocks::<F32, 4>(on, encode)),
-        Number::Bf16 if whole => part!(level, in_place_blocks::<Bf16, 2>(on, encode)),
-        Number::F16 if whole => part!(level, in_place_blocks::<F16, 2>(on, encode)),
-        Number::Sen169 if whole => part!(level, in_place_blocks::<Sen169, 2>(on, encode)),
-        Number::F32 if columns => part!(level, blocks_of_columns::<F32, 4>(on, encode)),
-        Number::Bf16 if columns => part!(level, blocks_of_columns::<Bf16, 2>(on, encode)),
-        Number::F16 if columns => part!(level, blocks_of_columns::<F16, 2>(on, encode)),
-        _ => part!(level, gathered_blocks(&mut on, encode, 0)),
+        Number::F32 if whole => part!(level, in_place_blocks::<F32, 4>(on.lend(), encode)),
+        Number::Bf16 if whole => part!(level, in_place_blocks::<Bf16, 2>(on.lend(), encode)),
+        Number::F16 if whole => part!(level, in_place_blocks::<F16, 2>(on.lend(), encode)),
+        Number::Sen169 if whole => part!(level, in_place_blocks::<Sen169, 2>(on.lend(), encode)),
+        Number::F32 if columns => part!(level, blocks_of_columns::<F32, 4>(on.lend(), encode)),
+        Number::Bf16 if columns => part!(level, blocks_of_columns::<Bf16, 2>(on.lend(), encode)),
+        Number::F16 if columns => part!(level, blocks_of_columns::<F16, 2>(on.lend(), encode)),
+        _ => part!(level, gathered_blocks(on, encode, 0)),
     }
 }
 
@@ -567,7 +582,7 @@ fn array_offsets<const N: usize>(
 }
 
 /// Each tile is gathered row-major and packed by [`BlockCodec::pack_scalar`].
-pub(crate) fn scalar(on: Packing<'_>) {
+pub(crate) fn scalar(on: &mut Packing<'_>) {
     let (codec, args, tile) = (on.codec, on.args, on.codec.tile());
     let PackArgs { rows, cols, src_row: row, src_col: col, faces, .. } = args;
     let read = Stored { tile, rows, cols, row, col, faces };

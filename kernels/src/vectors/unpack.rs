@@ -121,6 +121,13 @@ impl<'a> Unpacking<'a> {
         Some(Unpacking { codec, to, src, args: a, dst: dst.output(lines), tile_bytes })
     }
 
+    /// The same for a function that keeps it in registers.
+    #[inline(always)]
+    fn lend(&mut self) -> Unpacking<'_> {
+        let Unpacking { codec, to, src, args, tile_bytes, .. } = *self;
+        Unpacking { codec, to, src, args, dst: self.dst.lend(), tile_bytes }
+    }
+
     #[inline(always)]
     fn tile(&self, t: usize) -> &'a [u8] {
         &self.src[self.args.src_at + t * self.args.src_tile..][..self.tile_bytes]
@@ -161,7 +168,7 @@ fn makes_lines(a: &UnpackArgs, tile: TileShape, size: usize) -> bool {
 
 /// Vector code where there is some, the rule for the rest.
 #[inline(always)]
-pub(crate) fn body(level: impl Level, on: Unpacking<'_>) {
+pub(crate) fn body(level: impl Level, on: &mut Unpacking<'_>) {
     let codec = on.codec;
     match codec.rule() {
         Rule::Bfp(_) if codec.options().compact => scalar(on),
@@ -177,12 +184,12 @@ pub(crate) fn body(level: impl Level, on: Unpacking<'_>) {
 }
 
 #[inline(always)]
-fn to_any<D: Decode>(level: impl Level, on: Unpacking<'_>, decode: D) {
+fn to_any<D: Decode>(level: impl Level, on: &mut Unpacking<'_>, decode: D) {
     match on.to {
-        Number::F32 => part!(level, tiles::<D, F32, 4>(on, decode)),
-        Number::Bf16 => part!(level, tiles::<D, Bf16, 2>(on, decode)),
-        Number::F16 => part!(level, tiles::<D, F16, 2>(on, decode)),
-        Number::Sen169 => part!(level, tiles::<D, Sen169, 2>(on, decode)),
+        Number::F32 => part!(level, tiles::<D, F32, 4>(on.lend(), decode)),
+        Number::Bf16 => part!(level, tiles::<D, Bf16, 2>(on.lend(), decode)),
+        Number::F16 => part!(level, tiles::<D, F16, 2>(on.lend(), decode)),
+        Number::Sen169 => part!(level, tiles::<D, Sen169, 2>(on.lend(), decode)),
         _ => scalar(on),
     }
 }
@@ -558,7 +565,7 @@ pub(super) fn spread<'a>(bits: usize, packed: &'a [u8], bytes: &'a mut [[u8; GRO
 }
 
 /// Each element is [`BlockCodec::decode_at`], converted.
-pub(crate) fn scalar(on: Unpacking<'_>) {
+pub(crate) fn scalar(on: &mut Unpacking<'_>) {
     let (a, rectangle) = (on.args, on.rectangle());
     for t in 0..a.tiles {
         for r in 0..a.rows {
