@@ -462,6 +462,32 @@ fn tiles_in_banks_go_several_together() {
     }
 }
 
+/// What is transposed, converted or cast is made several tiles in banks, or several short pages, at a time.
+#[test]
+fn several_units_are_made_together() {
+    for dtype in [DType::F32, DType::Bf16, DType::F64, DType::U8, DType::I32] {
+        let tensor = Tensor { shape: vec![100, 640], dtype };
+        let layout =
+            |text: &str| text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap();
+        let host = dense(&tensor);
+        let source = ramp(host.total_bytes() as usize);
+        let name = dtype.mlir_name();
+        let views = [
+            format!("memref<100x640x{name}>"),
+            format!("memref<100x640x{name}, strided<[1, 100]>>"),
+            format!("memref<100x640x{name}, strided<[640, -1], offset: 639>>"),
+        ];
+        let units =
+            ["dtype=bfloat16, layout=TILE", "dtype=float32, layout=TILE", "dtype=bfloat16, layout=ROW_MAJOR"];
+        for to in units.map(|unit| format!("ttnn({unit}, memory=INTERLEAVED, banks=12, alignment=64)")) {
+            let to = layout(&to);
+            for from in &views {
+                check_bytes(&layout(from), &to, &source);
+            }
+        }
+    }
+}
+
 /// Every schedule that nests can have, each at the smallest size that takes it.
 #[test]
 fn every_schedule() {

@@ -90,8 +90,8 @@ impl Divisor {
         Divisor { by, reciprocal: u64::MAX.checked_div(by).unwrap_or(0).wrapping_add(1) }
     }
 
-    /// Quotient and remainder. The upper half of the product with the reciprocal is the quotient where both numbers have 32 bits: it is too
-    /// large by less than 2^32 / 2^64, and `1 / by` is more.
+    /// Quotient and remainder. Of numbers of 32 bits the upper half of the product with the reciprocal is the quotient: it has less than
+    /// `number` / 2^64 too much, which is less than the least fraction that a quotient lacks to the next whole number, 1 / `by`.
     #[inline]
     fn divide(self, number: u64) -> (u64, u64) {
         let Divisor { by, reciprocal } = self;

@@ -134,7 +134,7 @@ pub(crate) struct Schedule {
     /// destination: each unit of them is written by itself.
     pub(crate) assembled: bool,
     /// Whether what a block reads is brought together in L1 first: loops from unit to unit are then loops of a kernel as others are.
-    /// What is assembled then is brought together as it is, else as elements of the destination. For elements of no block format that
+    /// [`ScheduledNest::converts_first`] says whether as it is or as elements of the destination. For elements of no block format that
     /// all fit. Of a tile that is packed, whether a block of such is brought together, whichever loops it has.
     pub(crate) compacted: bool,
     /// The loop that is the rows of a kernel's window, if any.

@@ -213,6 +213,37 @@ mod tests {
     }
 
     #[test]
+    fn units_go_several_together() {
+        let banks = |dtype: &str| {
+            format!("ttnn(dtype={dtype}, layout=TILE, memory=INTERLEAVED, banks=12, alignment=64)")
+        };
+        let plan = |dtype, from: &str, to: &str| {
+            plan_with(&[256, 1024], dtype, from, to, Store::Streamed, &builtin::ZEN4)
+        };
+        // Units of the source that one call takes: tiles that are unpacked, and tiles that are packed.
+        for (from, to) in
+            [("bfloat8_b", "memref<256x1024xf32>"), ("float32", "ttnn(dtype=bfloat4_b, layout=TILE)")]
+        {
+            let plan = plan(DType::F32, &banks(from), to);
+            let Nest { loops, schedule, .. } = &plan.nests[0];
+            assert!(
+                schedule.tiles.is_some_and(|i| schedule.blocks[i] == loops[i].n && loops[i].n >= 32),
+                "{plan}"
+            );
+        }
+        // Units of the destination that a block has, 16 KiB of them: of what is transposed and of what is cast.
+        let transposed = "memref<256x1024xf32, strided<[1, 256]>>";
+        for (dtype, from) in [(DType::F32, transposed), (DType::U8, "memref<256x1024xui8>")] {
+            let plan = plan(dtype, from, &banks("bfloat16"));
+            let nest = &plan.nests[0];
+            let units = nest.loops.iter().zip(&nest.schedule.blocks).filter(|(l, _)| l.step[3] != 0);
+            let units: u64 = units.map(|(_, n)| n).product();
+            let suits = nest.schedule.compacted && nest.converts_first();
+            assert!(suits && units == 8 || !plan.conversion().stores_lines, "{plan}");
+        }
+    }
+
+    #[test]
     fn short_rows_fetch_the_next_ones() {
         let distance = |cols: u64, tuning| {
             let (rows, tiles) = (format!("memref<64x{cols}xbf16>"), "ttnn(dtype=bfloat16, layout=TILE)");
