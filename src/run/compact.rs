@@ -17,8 +17,8 @@ use crate::plan::{Op, Plan};
 #[repr(align(64))]
 pub(super) struct Compact([u8; MAX_BLOCK]);
 
-/// Bytes of a call from which on it is worth to find the unit that lies behind its own: of pages that are transposed a call takes a line or
-/// two, and as long as to find one.
+/// Bytes of a call from which on it is worth to look up what lies behind its own unit: on Zen 4 pages that are transposed, of which a call takes
+/// a line or a few, had eight tenths of the speed so.
 const LONG_CALL: usize = 1024;
 
 /// How blocks of one size are brought together: which loops one call takes, and which are walked around it.
@@ -30,9 +30,9 @@ pub(super) struct Compaction<const N: usize> {
     way: Way,
     /// How far behind a row of the source lies the one that is fetched meanwhile; 0 for none.
     distance: isize,
-    /// The same as units and bytes, where it is in another unit, and a call takes [`LONG_CALL`]: behind what the next call takes it may lie
-    /// elsewhere.
-    other: Option<[i64; 2]>,
+    /// The same as units and bytes, where that is in another unit and worth to be looked up for each: behind the next unit it may lie elsewhere.
+    in_units: Option<[i64; 2]>,
+    /// Whether a call takes [`LONG_CALL`].
     is_long: bool,
     /// Loops that one call does not take, with their iterations, innermost first.
     outside: SmallVec<[(usize, u64); 16]>,
@@ -153,7 +153,7 @@ impl<const N: usize> Compaction<N> {
         let outer = call.outer().iter().fold(1, |n, l| n * l.n);
         let is_long = window.rows * window.cols * outer * read >= LONG_CALL;
         let way = Way::Elements { call, op, run, fetches_later };
-        Compaction { near, elem, way, distance, other: None, is_long, outside }
+        Compaction { near, elem, way, distance, in_units: None, is_long, outside }
     }
 
     /// Whole tiles, one behind the other, each row by row, of which a block may have a part.
@@ -195,7 +195,7 @@ impl<const N: usize> Compaction<N> {
         });
         let way = Way::Tiles { codec: *codec, to, tiles, step, near: far, runs: (run, rows.0, rows.1) };
         let outside = order.iter().map(|&i| (i, size[i])).collect();
-        Compaction { near, elem, way, distance: 0, other: None, is_long: false, outside }
+        Compaction { near, elem, way, distance: 0, in_units: None, is_long: false, outside }
     }
 
     /// Where the element lies here that begins a block at `at`.
@@ -234,7 +234,7 @@ impl<const N: usize> Compaction<N> {
     /// Fetches the block that begins at `later`, if there is one, while that from `at` on is brought together.
     pub(super) fn fetch(&mut self, plan: &Plan, at: &AddressPair, later: Option<&AddressPair>) {
         let by = later.map(|later| [later[0] - at[0], later[1] - at[1]]);
-        self.other = by.filter(|by| by[0] != 0 && self.is_long);
+        self.in_units = by.filter(|by| by[0] != 0 && self.is_long);
         self.distance = later.map_or(0, |later| from_to(plan, at, later));
     }
 
@@ -257,11 +257,13 @@ impl<const N: usize> Compaction<N> {
                 kernels::prefetch(source, later.wrapping_add_signed(k.wrapping_mul(step)), run);
             }
         }
-        match self.other {
+        match self.in_units {
             None => self.calls(plan, nest, source, at, bytes, |_| self.distance),
             Some([units, behind]) => self.calls(plan, nest, source, at, bytes, |unit| {
-                let begins = |unit: i64| plan.src.space.unit_at(unit);
-                (begins(unit + units) - begins(unit) + behind) as isize
+                let (space, later) = (&plan.src.space, unit + units);
+                let is_there = (0..space.units as i64).contains(&later);
+                let distance = || space.unit_at(later) - space.unit_at(unit) + behind;
+                if is_there { distance() as isize } else { 0 }
             }),
         }
         bytes

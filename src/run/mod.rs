@@ -16,6 +16,7 @@ mod partial;
 mod parts;
 mod reads;
 mod reference;
+mod scratch;
 mod share;
 mod slots;
 mod task;

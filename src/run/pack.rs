@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::assembly::Block;
 use super::clip::{advance, linear, place};
 use super::destination::writable;
-use super::elements::{Scratch, TileRow, bring};
+use super::scratch::{Scratch, TileRow};
 use super::slots::{self, SlotLoop};
 use super::task::Task;
 use crate::layout::axis::Addr;
@@ -59,22 +59,20 @@ impl Task<'_, '_> {
                     ..tile.args()
                 };
                 let Task { out, block, scratch, source, source_begin, places, .. } = self;
-                // Tiles of units of their own are brought together first, as [`Calls::unpack`](super::elements::Calls) does those that are
-                // unpacked.
                 let mut pack = |args: &PackArgs, out: &mut Destination<'_>, to: usize| {
                     if moves[0] == 0 || args.tiles == 1 {
                         return plan.kernels.pack(&codec, number, source, args, out, to);
                     }
-                    let (brought, bytes) = (scratch.brought(), plan.src.space.unit_bytes as usize);
-                    let together = brought.len() / bytes;
-                    for first in (0..args.tiles).step_by(together) {
-                        let tiles = together.min(args.tiles - first);
-                        let begin = [at[0] + moves[0] * first as i64, -*source_begin];
-                        bring(&plan.src.space, source, (begin, moves[0]), bytes, tiles, brought);
+                    // Tiles that are units of their own (V1).
+                    let bytes = plan.src.space.unit_bytes as usize;
+                    let first = ([at[0], -*source_begin], moves[0]);
+                    let size = (args.tiles, bytes);
+                    scratch.brought.each(&plan.src.space, source, first, size, |brought, tiles| {
                         let src_at = (at[1] + *source_begin) as usize;
-                        let args = PackArgs { tiles, src_at, src_tile: bytes as isize, ..*args };
-                        plan.kernels.pack(&codec, number, brought, &args, out, to + first * args.dst_tile);
-                    }
+                        let (src_tile, to) = (bytes as isize, to + tiles.start * args.dst_tile);
+                        let args = PackArgs { tiles: tiles.len(), src_at, src_tile, ..*args };
+                        plan.kernels.pack(&codec, number, brought, &args, out, to);
+                    });
                 };
                 match row.map(|i| nest.loops[i].step).filter(|step| step[3] != 0 && args.tiles > 1) {
                     None => pack(&args, out, to),

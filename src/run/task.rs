@@ -6,7 +6,8 @@ use super::assembly::{Assembly, Block};
 use super::blocks::{Blocks, Later};
 use super::clip::{Chunk, View, advance, clip, linear, place};
 use super::compact::Compact;
-use super::elements::{Calls, Scratch, blocks_fetched};
+use super::elements::{Calls, blocks_fetched};
+use super::scratch::Scratch;
 use super::share::{Band, Dealt, Places};
 use crate::plan::ir::{
     Gather, LINE, Leaf, Loop, MAX_LOOPS, Schedule, ScheduledNest, WholeCall, runs_begin_anywhere,

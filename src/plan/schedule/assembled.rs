@@ -9,10 +9,10 @@ use crate::tuning::Tuning;
 /// much as to copy some 3 KiB.
 const SMALL_BLOCK: u64 = 16 << 10;
 
-/// Of units that are brought together and transposed, lines of the source that a block has of each, and bytes of a segment, which are as many
-/// units: to find and copy one line takes as long as half of the rest. On Zen 4 pages are transposed 1.4 to 1.7 times as fast so as by one line
-/// and segments of 512 bytes.
-const OF_UNITS: (usize, usize) = (4, 256);
+/// Where units of the source are brought together and transposed, the lines that a block has of each, and the most bytes of a segment, whose
+/// elements are each of another unit. On Zen 4 pages are transposed 1.2 to 1.7 times as fast so as by one line and 512 bytes.
+const LINES_OF_UNITS: usize = 4;
+const SEGMENT_OF_UNITS: usize = 256;
 
 /// Elements of a row that a call does not take alone, if there are fewer.
 const FEW: u64 = 16;
@@ -172,7 +172,7 @@ impl Nest<'_> {
     fn across_bytes(&self) -> i64 {
         let Tuning { transposed_segment, ragged_segment, block, .. } = self.tuning;
         let segments = if self.ragged { ragged_segment } else { transposed_segment };
-        let most = if self.compacted { OF_UNITS.1.min(*block) } else { *block };
+        let most = if self.compacted { SEGMENT_OF_UNITS.min(*block) } else { *block };
         segments[self.size()].min(most) as i64
     }
 }
@@ -320,7 +320,7 @@ fn widen(nest: &Nest<'_>, schedule: &mut Schedule, mut extent: i64) -> i64 {
     let (mut bytes, mut segments) = (extent as u64, 1);
     for i in between {
         // A few lines of the source, or twice as many where there are no more.
-        let lines = tuning.transposed_lines[nest.size()].max(if nest.compacted { OF_UNITS.0 } else { 1 });
+        let lines = tuning.transposed_lines[nest.size()].max(if nest.compacted { LINES_OF_UNITS } else { 1 });
         let taken = (lines * LINE) as i64;
         let step = if across == Some(i) { nest.stride(&loops[i]) } else { near };
         let lines = if (loops[i].n as i64).saturating_mul(step) > 2 * taken {

@@ -211,7 +211,8 @@ fn as_read(loops: &[Loop], sizes: [i64; 2], line: usize, run: i64) -> Schedule {
 }
 
 /// Splits the loops so that the innermost of them make a run of at most `bytes` of the destination, of whole lines if they can, and returns
-/// the first of these: of 43 sticks each is a run by itself, for all of a row would be read from 43 places by turns. Of lines whose elements lie less than `apart` bytes from each other in the source each is a run by itself.
+/// the first of these. Where none divides (43 sticks) each line is a run by itself: all of a row would be read from as many places by turns.
+/// Of lines whose elements lie less than `apart` bytes from each other in the source each is a run by itself too.
 fn split(loops: &mut Vec<Loop>, block_bytes: i64, bytes: i64, apart: i64) -> usize {
     let mut extent = block_bytes;
     for i in (0..loops.len()).rev() {

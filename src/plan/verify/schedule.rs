@@ -98,8 +98,8 @@ fn windows(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
 }
 
 /// Kernels write bytes of one unit, but for blocks that are assembled, and tiles that are read in place or brought together, and packed where
-/// there is room for them: these are written unit by unit. The places of a cast's elements are looked up in
-/// one unit, unless they all fit, as those do that are compacted.
+/// there is room for them: these are written unit by unit. The places of a cast's elements are looked up in one unit; of those that all fit,
+/// as what is compacted does, none is.
 fn scatters(nest: &ScheduledNest, conversion: Conversion<'_>) -> bool {
     let Schedule { assembled, compacted, overlap, in_place, ref blocks, .. } = nest.schedule;
     match &nest.leaf {
