@@ -78,12 +78,21 @@ fn executing_keeps_to_the_stack_that_the_header_names() {
         let turned = format!("memref<{rows}x{columns}xf32, strided<[1, {rows}]>>");
         let tiles = ["float32", "bfloat16", "bfloat8_b", "bfloat4_b", "mxfp8_e4m3", "mxint2"]
             .map(|dtype| format!("ttnn(dtype={dtype}, layout=TILE)"));
+        let banks = ["float32", "bfloat16", "bfloat8_b"].map(|dtype| {
+            format!("ttnn(dtype={dtype}, layout=TILE, memory=INTERLEAVED, banks=12, alignment=64)")
+        });
         for store in [TW_STORE_CACHED, TW_STORE_STREAMED] {
             tiles.iter().for_each(|tiles| execute(shape, &dense, tiles, 0, store));
             execute(shape, &dense, &tiles[2], TW_SEARCH, store);
             tiles.iter().for_each(|tiles| execute(shape, &turned, tiles, 0, store));
             tiles.iter().for_each(|tiles| execute(shape, tiles, &turned, 0, store));
             tiles.iter().for_each(|to| execute(shape, &tiles[2], to, 0, store));
+            for banks in &banks {
+                [&dense, &turned, &tiles[0], &tiles[2]].into_iter().for_each(|others| {
+                    execute(shape, others, banks, 0, store);
+                    execute(shape, banks, others, 0, store);
+                });
+            }
             execute(shape, &dense, &turned, 0, store);
         }
     }

@@ -305,13 +305,13 @@ impl<'p, const N: usize> Calls<'p, N> {
     ) {
         let (tiles, [unit, step, ..], dst_tile) = self.tiles;
         let (tiles, bytes, slot) = (tiles as usize, codec.tile_bytes(), at[2] as usize);
-        let Scratch { brought, unpacked, .. } = scratch;
+        let Scratch { gathered, unpacked, .. } = scratch;
         if unit == 0 {
             let row = TileRow { at: from, tiles, step: step as usize };
             return self.unpack_row(codec, numbers, source, row, unpacked, slot, out, to);
         }
         let first = ([at[0], at[1]], unit);
-        brought.each(&self.plan.src.space, source, first, (tiles, bytes), |brought, tiles| {
+        gathered.units(&self.plan.src.space, source, first, (tiles, bytes), |brought, tiles| {
             let row = TileRow { at: 0, tiles: tiles.len(), step: bytes };
             let to = to.wrapping_add_signed((dst_tile as isize).wrapping_mul(tiles.start as isize));
             unpacked.forget();

@@ -67,7 +67,7 @@ impl Task<'_, '_> {
                     let bytes = plan.src.space.unit_bytes as usize;
                     let first = ([at[0], -*source_begin], moves[0]);
                     let size = (args.tiles, bytes);
-                    scratch.brought.each(&plan.src.space, source, first, size, |brought, tiles| {
+                    scratch.gathered.units(&plan.src.space, source, first, size, |brought, tiles| {
                         let src_at = (at[1] + *source_begin) as usize;
                         let (src_tile, to) = (bytes as isize, to + tiles.start * args.dst_tile);
                         let args = PackArgs { tiles: tiles.len(), src_at, src_tile, ..*args };

@@ -53,8 +53,17 @@ impl<'a, 'd> Task<'a, 'd> {
         out: &'a mut Destination<'d>,
         places: Places,
     ) -> Task<'a, 'd> {
-        let (source_begin, scratch) = (source_begin as i64, Scratch::default());
-        Task { plan, source, source_begin, out, places, block: None, scratch, compact: None }
+        let source_begin = source_begin as i64;
+        Task {
+            plan,
+            source,
+            source_begin,
+            out,
+            places,
+            block: None,
+            scratch: Scratch::default(),
+            compact: None,
+        }
     }
 
     /// The one call that does all of a plan: that of a single nest which is a single block and has all bytes of a single unit.
