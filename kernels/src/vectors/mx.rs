@@ -27,12 +27,14 @@ pub(crate) struct MxVector {
     /// From which codes on magnitudes are infinite or NaN, if there are such.
     infinity: u32,
     nan: u32,
+    /// Whether the level has an instruction for [`f32::mul_add`].
+    fuses: bool,
 }
 
 impl MxVector {
-    /// The arithmetic for a format and its elements.
+    /// The arithmetic for a format and its elements; `fuses`: whether the level has an instruction for [`f32::mul_add`].
     #[inline(always)]
-    pub(crate) fn new(element: Element, format: BlockFormat) -> MxVector {
+    pub(crate) fn new(element: Element, format: BlockFormat, fuses: bool) -> MxVector {
         let (width, fraction, bias, emax, largest) = match element {
             Element::Float { exponent, fraction, bias, emax, largest, .. } => {
                 (1 + exponent + fraction, fraction, bias as u32, emax as u32, largest.into())
@@ -44,7 +46,7 @@ impl MxVector {
             Element::Float { infinity, largest, .. } => (u32::from(largest) + 1, u32::from(infinity) + 1),
             Element::Int { .. } => (u32::MAX, u32::MAX),
         };
-        MxVector { element, code_bits, position, width, fraction, bias, emax, largest, infinity, nan }
+        MxVector { element, code_bits, position, width, fraction, bias, emax, largest, infinity, nan, fuses }
     }
 }
 
@@ -72,11 +74,18 @@ impl Encode for MxVector {
     /// Codes of floats as [`MxVector::float`] has them, those of integers as i16.
     #[inline(always)]
     fn make_codes<C: CodeLoop>(&self, elements: C) {
+        if self.element.is_float() && self.fuses {
+            return elements.each(
+                self,
+                #[inline(always)]
+                |bits, factor| self.float(bits, factor, f32::mul_add),
+            );
+        }
         if self.element.is_float() {
             return elements.each(
                 self,
                 #[inline(always)]
-                |bits, factor| self.float(bits, factor),
+                |bits, factor| self.float(bits, factor, |power, places, scaled| power * places + scaled),
             );
         }
         let anchor = f32::from_bits((127 + 23 - self.fraction) << 23 | 1 << 22);
@@ -144,14 +153,13 @@ impl MxVector {
     ///
     /// Sign and exponent of the sum are those of the anchor, and its low bits are the multiple. Moved right by so many
     /// places that the exponent counts what the multiple does, it is added to itself. A normal multiple includes its hidden bit,
-    /// which adds 1 to the exponent.
+    /// which adds 1 to the exponent. The anchor is a product of powers of two, so that nothing but the sum is rounded, fused or not.
     #[inline(always)]
-    fn float(&self, bits: u32, factor: f32) -> u32 {
+    fn float(&self, bits: u32, factor: f32, fused: impl Fn(f32, f32, f32) -> f32) -> u32 {
         let (places, least) = (23 - self.fraction, (128 - self.bias) << 23);
         let scaled = f32::from_bits(bits) * factor;
-        let exponent = (scaled.to_bits() & 255 << 23).max(least);
-        let anchor = exponent.wrapping_add(places << 23) | scaled.to_bits() & 1 << 31;
-        let sum = (scaled + f32::from_bits(anchor)).to_bits();
+        let power = (scaled.to_bits() & 255 << 23).max(least) | scaled.to_bits() & 1 << 31;
+        let sum = fused(f32::from_bits(power), f32::from_bits((127 + places) << 23), scaled).to_bits();
         sum.wrapping_add(sum >> places)
     }
 }

@@ -113,12 +113,12 @@ pub(crate) struct Packing<'a> {
     dst_at: usize,
     /// Bytes of a packed tile.
     tile_bytes: usize,
-    /// Whether the level has an instruction for [`f32::trunc`].
+    /// Whether the level has instructions for [`f32::trunc`] and [`f32::mul_add`].
     truncates: bool,
 }
 
 impl<'a> Packing<'a> {
-    /// Packing of a row of tiles; `truncates`: whether the level has an instruction for [`f32::trunc`]. `None` when there is
+    /// Packing of a row of tiles; `truncates`: whether the level has instructions for [`f32::trunc`] and [`f32::mul_add`]. `None` when there is
     /// nothing to pack.
     ///
     /// # Panics
@@ -218,7 +218,7 @@ pub(crate) fn body(level: impl Level, on: &mut Packing<'_>) {
     let options = on.codec.options();
     match on.codec.rule() {
         Rule::Mx(element) if options.compact => {
-            let encode = MxVector::new(element, on.codec.format());
+            let encode = MxVector::new(element, on.codec.format(), on.truncates);
             blocks(level, on, encode);
         }
         _ if options.compact => scalar(on),
@@ -231,7 +231,7 @@ pub(crate) fn body(level: impl Level, on: &mut Packing<'_>) {
             tiles(level, on, encode);
         }
         Rule::Mx(element) => {
-            let encode = MxVector::new(element, on.codec.format());
+            let encode = MxVector::new(element, on.codec.format(), on.truncates);
             tiles(level, on, encode);
         }
     }

@@ -177,9 +177,9 @@ pub(crate) fn body(level: impl Level, on: &mut Unpacking<'_>) {
         }
         Rule::Bfp(bfp) => to_any(level, on, BfpDecode::new(bfp, codec.options().decoding == Decoding::Host)),
         Rule::Mx(element) if element.is_float() => {
-            to_any(level, on, FloatDecode(MxVector::new(element, codec.format())))
+            to_any(level, on, FloatDecode(MxVector::new(element, codec.format(), false)))
         }
-        Rule::Mx(element) => to_any(level, on, IntDecode(MxVector::new(element, codec.format()))),
+        Rule::Mx(element) => to_any(level, on, IntDecode(MxVector::new(element, codec.format(), false))),
     }
 }
 
