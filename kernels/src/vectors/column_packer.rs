@@ -138,7 +138,16 @@ fn put_in_rows<E: Encode, L: GroupLane<N>, const N: usize, const COLS: usize>(
     let (mut shared, all_hold) = shared(encode, exponents);
     if !all_hold {
         let rows = ColumnPacker::<E, L, N, COLS>::ROWS_PER_SCALE;
+        // Found when they are first asked for: of 32 columns half of the exponents are of no group, and the arithmetic fails for these.
+        let mut zeros = None;
         for g in fails(encode, exponents, columns * GROUP / COLS, rows) {
+            let zeros = zeros.get_or_insert_with(|| zero_rows::<L, N, COLS>(columns, here));
+            if let (true, Some(of_zeros)) =
+                (zeros[g..g + rows].iter().all(|is_zero| *is_zero), encode.of_zeros())
+            {
+                shared[g] = of_zeros;
+                continue;
+            }
             let mut values = [[0.0; GROUP]; 2];
             let row =
                 |i: usize| here.groups(of_face::<COLS>(g / GROUP)).map(move |column| column[g % GROUP + i]);
@@ -149,6 +158,23 @@ fn put_in_rows<E: Encode, L: GroupLane<N>, const N: usize, const COLS: usize>(
         }
     }
     shared
+}
+
+/// Of each row of all faces, whether its elements are zeros.
+#[inline(always)]
+fn zero_rows<L: GroupLane<N>, const N: usize, const COLS: usize>(
+    columns: usize,
+    tile: Arrays<'_, N, GROUP>,
+) -> [bool; MAX_GROUPS] {
+    let mut bits = [[0; GROUP]; FACES];
+    for (face, bits) in bits.iter_mut().enumerate().take(columns / COLS) {
+        for column in tile.groups(of_face::<COLS>(face)) {
+            bits.iter_mut().zip(column).for_each(|(bits, element)| *bits |= L::widen(*element) << 1);
+        }
+    }
+    let mut zeros = [false; MAX_GROUPS];
+    zeros.iter_mut().zip(bits.as_flattened()).for_each(|(is_zero, bits)| *is_zero = *bits == 0);
+    zeros
 }
 
 /// Faces of the largest tile.

@@ -35,6 +35,12 @@ pub(crate) trait Encode: Copy {
     /// holds there.
     fn shared(&self, exponent: u8) -> (u8, bool);
 
+    /// What zeros share, if the arithmetic makes their codes and [`Encode::shared`] says that it does not hold: their exponent field is that of
+    /// subnormals.
+    fn of_zeros(&self) -> Option<u8> {
+        None
+    }
+
     /// The factor for such elements; any number where the arithmetic does not hold.
     fn factor(&self, exponent: u32) -> f32;
 

@@ -64,6 +64,11 @@ impl Encode for MxVector {
         (exponent.saturating_sub(self.emax as u8), exponent.wrapping_sub(1) < 254)
     }
 
+    #[inline(always)]
+    fn of_zeros(&self) -> Option<u8> {
+        Some((127 - self.emax) as u8)
+    }
+
     /// 2^(127 - scale), subnormal for 254.
     #[inline(always)]
     fn factor(&self, exponent: u32) -> f32 {

@@ -163,9 +163,16 @@ fn mended<E: Encode, L: GroupLane<N>, const N: usize>(
     if !all_hold {
         for g in fails(encode, &exponents, groups, E::GROUPS_PER_SCALE) {
             let mut values = [[0.0; GROUP]; 2];
+            let mut bits = 0;
             let elements = tile.groups(g..g + E::GROUPS_PER_SCALE).flatten();
             for (value, code) in values.as_flattened_mut().iter_mut().zip(elements) {
-                *value = f32::from_bits(L::widen(*code));
+                let element = L::widen(*code);
+                *value = f32::from_bits(element);
+                bits |= element << 1;
+            }
+            if let (0, Some(of_zeros)) = (bits, encode.of_zeros()) {
+                shared[g] = of_zeros;
+                continue;
             }
             shared[g] = put_scalar(encode, &values, &mut codes[g * GROUP..]);
         }
