@@ -293,6 +293,7 @@ fn tiles<D: Decode, L: Lane<N>, const N: usize>(mut on: Unpacking<'_>, decode: D
         }
         let start = on.start(t);
         let used = &codes[..stored.elements() / GROUP];
+        all_hold = all_hold || scale_zeros(decode, header, used, scales);
         if whole && all_hold && decode.is_plain(used) {
             let groups = (used, &*scales);
             rectangle.unpack_whole::<D, L, N>(decode, groups, &mut on.dst, start);
@@ -301,6 +302,28 @@ fn tiles<D: Decode, L: Lane<N>, const N: usize>(mut on: Unpacking<'_>, decode: D
             rectangle.unpack_part::<D, L, N>(decode, tile, on.dst.bytes, start);
         }
     }
+}
+
+/// Gives zeros under scales that are too small for [`Decode::plain_values`], as where memory was cleared, another scale; whether the arithmetic
+/// is exact for all groups then.
+#[cold]
+#[inline(never)]
+fn scale_zeros<D: Decode>(
+    decode: D,
+    header: &[u8],
+    codes: &[[u8; GROUP]],
+    scales: &mut [f32; MAX_GROUPS],
+) -> bool {
+    let groups = codes.chunks_exact(D::GROUPS_PER_SCALE).zip(scales.chunks_exact_mut(D::GROUPS_PER_SCALE));
+    header.iter().zip(groups).fold(true, |all_hold, (&shared, (codes, scales))| {
+        let magnitudes = codes.as_flattened().iter().fold(0, |bits, code| bits | code << 1);
+        let is_exact = decode.holds_exactly(shared);
+        let are_zeros = !is_exact && decode.holds(shared) && magnitudes == 0;
+        if are_zeros {
+            scales.fill(1.0);
+        }
+        all_hold & (is_exact | are_zeros)
+    })
 }
 
 /// The rectangle of each tile that is wanted.

@@ -57,6 +57,14 @@ pub(crate) fn sweep(tested: &'static Kernels, rule: &'static Kernels) {
             for args in one_of(calls.len(), turn, calls) {
                 same(tested, rule, &codec, from, &src, &args);
             }
+            // Zeros, every eleventh one negative, by rows and by columns.
+            let mut zeros = vec![0; src.len()];
+            zeros[1..]
+                .chunks_exact_mut(from.size())
+                .step_by(11)
+                .for_each(|zero| zero[from.size() - 1] = 0x80);
+            same(tested, rule, &codec, from, &zeros, &args);
+            same(tested, rule, &codec, from, &zeros, &PackArgs { src_row: size, src_col: r * size, ..args });
         }
     }
     for (turn, format) in one_of(14, 1, BlockFormat::ALL).enumerate() {

@@ -3,7 +3,7 @@
 use super::{Kernels, Random, codecs, one_of, ways};
 use crate::{BlockCodec, Number, Rounding, UnpackArgs};
 
-/// Every codec and destination format on random bytes, all exponents among them, through whole and partial rectangles and
+/// Every codec and destination format on random bytes, all exponents among them, and on memory that was cleared, through whole and partial rectangles and
 /// every arrangement that takes a path of its own.
 pub(crate) fn sweep(tested: &'static Kernels, rule: &'static Kernels) {
     let mut random = Random::new(7);
@@ -11,7 +11,13 @@ pub(crate) fn sweep(tested: &'static Kernels, rule: &'static Kernels) {
     for (turn, codec) in codecs().filter(reading).enumerate() {
         let (tile, bytes) = (codec.tile(), codec.tile_bytes());
         let (rows, cols) = (tile.rows(), tile.cols());
-        let src: Vec<u8> = (0..3 * bytes + 40).map(|_| random.next() as u8).collect();
+        let mut src: Vec<u8> = (0..3 * bytes + 40).map(|_| random.next() as u8).collect();
+        // The second tile, with a zero that may be negative, and sometimes a number, or a scale that means NaN.
+        let cleared = &mut src[3 + bytes + 20..][..bytes];
+        cleared.fill(0);
+        cleared[0] = if turn % 4 == 1 { 0xFF } else { 0 };
+        cleared[bytes - 1] = 0x80;
+        cleared[bytes / 2] = if turn % 3 == 0 { random.next() as u8 } else { 0 };
         for to in one_of(Number::ALL.len(), turn, Number::ALL) {
             let size = to.size() as isize;
             let parts =
