@@ -376,8 +376,9 @@ impl Kernels {
         dst: &mut Destination<'_>,
         dst_at: usize,
     ) {
-        // SSE2 has no instruction for `f32::trunc`: a call for each element.
-        let truncates = !cfg!(target_arch = "x86_64") || self.isa() >= Isa::V3;
+        // Without an instruction for `f32::trunc` and `f32::mul_add`, as in SSE2, they are a call for each element.
+        let always = cfg!(any(target_arch = "aarch64", target_arch = "powerpc64", target_arch = "s390x"));
+        let truncates = always || cfg!(target_arch = "x86_64") && self.isa() >= Isa::V3;
         if let Some(mut packing) = Packing::new(codec, from, src, args, dst, dst_at, truncates) {
             self.table.pack(&mut packing);
         }

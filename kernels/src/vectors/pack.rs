@@ -118,8 +118,8 @@ pub(crate) struct Packing<'a> {
 }
 
 impl<'a> Packing<'a> {
-    /// Packing of a row of tiles; `truncates`: whether the level has instructions for [`f32::trunc`] and [`f32::mul_add`]. `None` when there is
-    /// nothing to pack.
+    /// Packing of a row of tiles; `truncates`: whether the level has instructions for [`f32::trunc`] and [`f32::mul_add`].
+    /// `None` when there is nothing to pack.
     ///
     /// # Panics
     /// As [`Kernels::pack`](crate::Kernels::pack).

@@ -3,8 +3,8 @@
 use super::{Kernels, Random, codecs, one_of, ways};
 use crate::{BlockCodec, Number, Rounding, UnpackArgs};
 
-/// Every codec and destination format on random bytes, all exponents among them, and on memory that was cleared, through whole and partial rectangles and
-/// every arrangement that takes a path of its own.
+/// Every codec and destination format on random bytes, all exponents among them, and on memory that was cleared, through whole
+/// and partial rectangles and every arrangement that takes a path of its own.
 pub(crate) fn sweep(tested: &'static Kernels, rule: &'static Kernels) {
     let mut random = Random::new(7);
     let reading = |codec: &BlockCodec| codec.options().rounding == Rounding::Host && !codec.options().search;
