@@ -378,8 +378,8 @@ impl Kernels {
     ) {
         // Without an instruction for `f32::trunc` and `f32::mul_add`, as in SSE2, they are a call for each element.
         let always = cfg!(any(target_arch = "aarch64", target_arch = "powerpc64", target_arch = "s390x"));
-        let truncates = always || cfg!(target_arch = "x86_64") && self.isa() >= Isa::V3;
-        if let Some(mut packing) = Packing::new(codec, from, src, args, dst, dst_at, truncates) {
+        let fuses = always || cfg!(target_arch = "x86_64") && self.isa() >= Isa::V3;
+        if let Some(mut packing) = Packing::new(codec, from, src, args, dst, dst_at, fuses) {
             self.table.pack(&mut packing);
         }
     }

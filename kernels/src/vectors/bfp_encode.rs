@@ -21,17 +21,17 @@ pub(crate) struct BfpEncode<const SEARCH: bool> {
     rounding: Rounding,
     /// Whether elements are rounded early, as [`Rounding::DeviceOp`] has it.
     rounds_early: bool,
-    truncates: bool,
+    fuses: bool,
 }
 
 impl<const SEARCH: bool> BfpEncode<SEARCH> {
-    /// `truncates`: whether the level has an instruction for [`f32::trunc`].
+    /// `fuses`: whether the level has instructions for [`f32::trunc`] and [`f32::mul_add`].
     #[inline(always)]
-    pub(crate) fn new(bfp: Bfp, options: BlockOptions, truncates: bool) -> BfpEncode<SEARCH> {
+    pub(crate) fn new(bfp: Bfp, options: BlockOptions, fuses: bool) -> BfpEncode<SEARCH> {
         let rounds_early = options.rounding == Rounding::DeviceOp;
         let rounding = if rounds_early { Rounding::Device } else { options.rounding };
         let options = BlockOptions { rounding, search: SEARCH, ..options };
-        BfpEncode { bfp, options, rounding, rounds_early, truncates }
+        BfpEncode { bfp, options, rounding, rounds_early, fuses }
     }
 }
 
@@ -84,7 +84,7 @@ impl<const SEARCH: bool> Encode for BfpEncode<SEARCH> {
         exponents: &mut [u8],
     ) {
         let bfp = self.bfp;
-        match (self.rounding, self.truncates) {
+        match (self.rounding, self.fuses) {
             (Rounding::Host, true) => {
                 lower_exponents::<L, N>(bfp, true, groups, amax, exponents, |x| self.even(x, f32::trunc));
             }
@@ -104,7 +104,7 @@ impl<const SEARCH: bool> Encode for BfpEncode<SEARCH> {
     #[inline(always)]
     fn make_codes<C: CodeLoop>(&self, elements: C) {
         let anchor = self.anchor();
-        match (self.rounding, self.truncates) {
+        match (self.rounding, self.fuses) {
             // No bit that counts is lost: one beyond the last of 11 bits is far below half a place of the code.
             (Rounding::Host, true) if C::SHORT => elements.nearest(
                 self,

@@ -114,11 +114,11 @@ pub(crate) struct Packing<'a> {
     /// Bytes of a packed tile.
     tile_bytes: usize,
     /// Whether the level has instructions for [`f32::trunc`] and [`f32::mul_add`].
-    truncates: bool,
+    fuses: bool,
 }
 
 impl<'a> Packing<'a> {
-    /// Packing of a row of tiles; `truncates`: whether the level has instructions for [`f32::trunc`] and [`f32::mul_add`].
+    /// Packing of a row of tiles; `fuses`: whether the level has instructions for [`f32::trunc`] and [`f32::mul_add`].
     /// `None` when there is nothing to pack.
     ///
     /// # Panics
@@ -131,7 +131,7 @@ impl<'a> Packing<'a> {
         args: &PackArgs,
         dst: &'a mut Destination<'_>,
         dst_at: usize,
-        truncates: bool,
+        fuses: bool,
     ) -> Option<Packing<'a>> {
         let (a, tile, bytes) = (*args, codec.tile(), codec.tile_bytes());
         assert!(a.rows <= tile.rows() && a.cols <= tile.cols(), "{a:?} is larger than a {tile} tile");
@@ -149,14 +149,14 @@ impl<'a> Packing<'a> {
         // Blocks go by lines where they follow one another.
         let run = if a.dst_tile == bytes { bytes.saturating_mul(a.tiles) } else { bytes };
         let dst = dst.output(if codec.options().compact { run } else { bytes } >= CACHE_LINE);
-        Some(Packing { codec, from, src, args: a, dst, dst_at, tile_bytes: bytes, truncates })
+        Some(Packing { codec, from, src, args: a, dst, dst_at, tile_bytes: bytes, fuses })
     }
 
     /// The same for a function that keeps it in registers.
     #[inline(always)]
     fn lend(&mut self) -> Packing<'_> {
-        let Packing { codec, from, src, args, dst_at, tile_bytes, truncates, .. } = *self;
-        Packing { codec, from, src, args, dst: self.dst.lend(), dst_at, tile_bytes, truncates }
+        let Packing { codec, from, src, args, dst_at, tile_bytes, fuses, .. } = *self;
+        Packing { codec, from, src, args, dst: self.dst.lend(), dst_at, tile_bytes, fuses }
     }
 
     /// Byte of element (0, 0) of tile `t`.
@@ -218,20 +218,20 @@ pub(crate) fn body(level: impl Level, on: &mut Packing<'_>) {
     let options = on.codec.options();
     match on.codec.rule() {
         Rule::Mx(element) if options.compact => {
-            let encode = MxVector::new(element, on.codec.format(), on.truncates);
+            let encode = MxVector::new(element, on.codec.format(), on.fuses);
             blocks(level, on, encode);
         }
         _ if options.compact => scalar(on),
         Rule::Bfp(bfp) if options.search => {
-            let encode = BfpEncode::<true>::new(bfp, options, on.truncates);
+            let encode = BfpEncode::<true>::new(bfp, options, on.fuses);
             tiles(level, on, encode);
         }
         Rule::Bfp(bfp) => {
-            let encode = BfpEncode::<false>::new(bfp, options, on.truncates);
+            let encode = BfpEncode::<false>::new(bfp, options, on.fuses);
             tiles(level, on, encode);
         }
         Rule::Mx(element) => {
-            let encode = MxVector::new(element, on.codec.format(), on.truncates);
+            let encode = MxVector::new(element, on.codec.format(), on.fuses);
             tiles(level, on, encode);
         }
     }
