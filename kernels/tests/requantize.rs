@@ -1,4 +1,4 @@
-//! Tiles of block floats that become those of another width are what packing makes of what they decode to, at every level.
+//! Tiles of a block format that become those of another one are what packing makes of what they decode to, at every level.
 
 use tilewright_kernels::{BlockCodec, BlockFormat, BlockOptions, Isa, Kernels, Rounding, TileShape};
 
@@ -83,6 +83,65 @@ fn requantized_tiles_are_those_that_packing_makes() {
     }
 }
 
+/// A tile of which each group has one code of its own the most, others in order, and few of them; shared bytes are near each other, or any.
+fn any_tile(codec: &BlockCodec, turn: usize) -> Vec<u8> {
+    let mut state = turn as u64 + 1;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize
+    };
+    let header = codec.header_bytes();
+    let mut tile = vec![0; codec.tile_bytes()];
+    for shared in &mut tile[..codec.tile().elements() / codec.format().group()] {
+        *shared = (if turn.is_multiple_of(2) { turn * 5 + next() % 12 } else { next() }) as u8;
+    }
+    for (g, group) in tile[header..].chunks_exact_mut(16).enumerate() {
+        // In some groups no code has the largest exponent, or is special; in some all are zeros.
+        let most = [0x80, 0x7F, 0x78, 0x40, 0x10, 0x08, 1][(turn + g) % 7];
+        for code in group {
+            *code = (next() % most + next() % 2 * 0x80) as u8;
+        }
+    }
+    tile
+}
+
+#[test]
+fn packed_codes_are_those_that_packing_makes_of_values() {
+    let mut known = 0;
+    for from in [BlockFormat::MxFp8E4M3, BlockFormat::Bfp8B] {
+        for to in BlockFormat::ALL {
+            for (shape, transposed) in [([32, 32], false), ([32, 32], true), ([4, 16], false)] {
+                let (from, to) = (codec(from, shape, transposed), codec(to, shape, transposed));
+                let block_floats = from.format() == BlockFormat::Bfp8B && to.format().group() == 16;
+                if block_floats || !Kernels::requantizes(&from, &to) {
+                    continue;
+                }
+                known += 1;
+                let (step, tiles) = (from.tile_bytes() + 3, 3);
+                for turn in 0..if cfg!(miri) { 1 } else { 60 } {
+                    let mut src = vec![0xEE; 2 + tiles * step];
+                    let mut want = Vec::new();
+                    for t in 0..tiles {
+                        let tile = any_tile(&from, turn * tiles + t);
+                        src[2 + t * step..][..tile.len()].copy_from_slice(&tile);
+                        want.extend(packed_again(&from, &to, &tile));
+                    }
+                    for kernels in Isa::available().filter_map(Kernels::for_isa) {
+                        let mut dst = vec![0xEE; tiles * to.tile_bytes() + 1];
+                        let count = kernels.requantize(&from, &to, &src, 2, step, tiles, &mut dst);
+                        assert_eq!(count, tiles);
+                        let at = (0..want.len()).find(|&i| dst[i] != want[i]);
+                        assert_eq!(at, None, "{from:?} as {to:?} by {}, turn {turn}", kernels.isa().name());
+                        assert_eq!(dst[want.len()], 0xEE);
+                    }
+                }
+            }
+        }
+    }
+    // Three block floats and seven MX formats of one, eight of the other.
+    assert_eq!(known, 3 * (3 + 7 + 8));
+}
+
 /// Tiles of zeros keep the exponent of none.
 #[test]
 fn zeros_are_requantized() {
@@ -108,7 +167,9 @@ fn formats_that_are_not_known_are_said() {
         (bfp8, bfp8),
         (bfp8, plain(BlockFormat::Bfp4A)),
         (plain(BlockFormat::Bfp8A), bfp4),
-        (bfp8, plain(BlockFormat::MxFp8E4M3)),
+        (plain(BlockFormat::MxFp8E4M3), plain(BlockFormat::MxFp8E4M3)),
+        (plain(BlockFormat::MxFp8E4M3), plain(BlockFormat::Bfp8A)),
+        (plain(BlockFormat::MxFp4), bfp8),
         (bfp8, codec(BlockFormat::Bfp4B, [32, 32], true)),
         (bfp8, codec(BlockFormat::Bfp4B, [16, 32], false)),
         (bfp8, with(BlockFormat::Bfp4B, rounded)),

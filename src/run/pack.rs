@@ -46,7 +46,12 @@ impl Task<'_, '_> {
         let to = self.places.turn(self.out, place(plan, *address));
         match (nest.schedule.in_place, parts) {
             (Some(tile), [part]) => {
-                let at = self.moved(part, first);
+                let blocks = plan.conversion().rows_of_blocks();
+                let mut at = self.moved(part, first);
+                if blocks.is_some() {
+                    // Behind the scale of the first block.
+                    at[1] += 1;
+                }
                 let src_at = (plan.src.space.unit_at(at[0]) + at[1]) as usize;
                 let moves = row.map_or([0; 3], |i| part.moves[i]);
                 let args = PackArgs {
@@ -60,6 +65,9 @@ impl Task<'_, '_> {
                 };
                 let Task { out, block, scratch, source, source_begin, places, .. } = self;
                 let mut pack = |args: &PackArgs, out: &mut Destination<'_>, to: usize| {
+                    if let Some(from) = &blocks {
+                        return plan.kernels.pack_rows_of_blocks(&codec, from, source, args, out, to);
+                    }
                     if moves[0] == 0 || args.tiles == 1 {
                         return plan.kernels.pack(&codec, number, source, args, out, to);
                     }
@@ -628,7 +636,7 @@ mod tests {
 
     /// Every code in every place of a group of sixteen, among others of all kinds.
     #[test]
-    fn e4m3_is_packed_by_way_of_bfloat16_as_by_the_rule() {
+    fn e4m3_is_packed_as_by_the_rule() {
         let tensor = Tensor { shape: vec![128, 128], dtype: DType::F32 };
         let layout = |text: &str| {
             let descriptor: Descriptor = text.parse().unwrap();
@@ -645,6 +653,51 @@ mod tests {
                 assert!(packed == reference(&from, &to, &options, &source).unwrap(), "{name}: {plan}");
             }
         }
+    }
+
+    /// Whole tiles, and those that have parts of blocks, or less than 32 columns; all at once, and by chunks.
+    #[test]
+    fn rows_of_blocks_are_packed_as_by_the_rule() {
+        let mut read = 0;
+        for (rows, cols) in [(96, 128), (64, 96), (70, 100)] {
+            let tensor = Tensor { shape: vec![rows, cols], dtype: DType::F32 };
+            let layout = |text: &str| {
+                let descriptor: Descriptor = text.parse().unwrap();
+                descriptor.layout(&tensor, &Placement::default()).unwrap()
+            };
+            let from = layout(&format!("memref<{rows}x{cols}xmxfp8_e4m3>"));
+            let source: Vec<u8> = (0..from.total_bytes() as u32)
+                .map(|i| if i % 33 == 0 { 120 + i / 33 % 7 } else { i * 37 + i / 256 * 11 } as u8)
+                .collect();
+            for to in [
+                "ttnn(dtype=bfloat8_b, layout=TILE)",
+                "ttnn(dtype=bfloat4_b, layout=TILE, tile=(16, 32))",
+                "ttnn(dtype=mxfp8_e4m3, layout=TILE)",
+                "ttnn(dtype=mxint4, layout=TILE, tile=(8, 32))",
+                "ttnn(dtype=bfloat8_b, layout=TILE, tile=(32, 16))",
+                "ttnn(dtype=bfp8_a, layout=TILE)",
+                "ttnn(dtype=bfloat8_b, layout=TILE, transpose_tile=True)",
+                "ttnn(dtype=bfloat8_b, layout=TILE, memory=INTERLEAVED, banks=3, alignment=64)",
+            ] {
+                let (to, options) = (layout(to), Options::default());
+                let plan = Plan::compile(&from, &to, &options).unwrap();
+                read += usize::from(plan.nests.iter().any(|nest| nest.schedule.in_place.is_some()));
+                let mut packed = vec![0; plan.destination_bytes()];
+                plan.execute_on(&Inline, &source, &mut packed).unwrap();
+                let want = reference(&from, &to, &options, &source).unwrap();
+                assert!(packed == want, "{plan}");
+                let chunk = plan.chunk_alignment().max(1);
+                for begin in (0..want.len()).step_by(chunk) {
+                    let end = (begin + chunk).min(want.len());
+                    let mut part = vec![0; end - begin];
+                    let window = plan.source_window(begin..end).unwrap();
+                    let first = window.start;
+                    plan.execute_chunk_from_window(&source[window], first, begin..end, &mut part).unwrap();
+                    assert!(part == want[begin..end], "{begin}..{end} of {plan}");
+                }
+            }
+        }
+        assert!(read >= 10, "{read}");
     }
 
     fn one(n: u64, byte: i64, slot: i64) -> Loop {

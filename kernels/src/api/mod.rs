@@ -18,9 +18,10 @@ use crate::moves::convert::Conversion;
 use crate::moves::copy;
 use crate::moves::fill::Runs;
 use crate::moves::segments::{self, Segment};
-use crate::vectors::pack::{PackArgs, Packing};
+use crate::vectors::canonical;
+use crate::vectors::pack::{self, Elements, PackArgs, Packing};
+use crate::vectors::requantize::{self, Requantizing};
 use crate::vectors::unpack::{UnpackArgs, Unpacking};
-use crate::vectors::{canonical, requantize};
 
 /// Copies.
 impl Kernels {
@@ -376,12 +377,43 @@ impl Kernels {
         dst: &mut Destination<'_>,
         dst_at: usize,
     ) {
-        // Without an instruction for `f32::trunc` and `f32::mul_add`, as in SSE2, they are a call for each element.
-        let always = cfg!(any(target_arch = "aarch64", target_arch = "powerpc64", target_arch = "s390x"));
-        let fuses = always || cfg!(target_arch = "x86_64") && self.isa() >= Isa::V3;
-        if let Some(mut packing) = Packing::new(codec, from, src, args, dst, dst_at, fuses) {
+        let from = Elements::Numbers(from);
+        if let Some(mut packing) = Packing::new(codec, from, src, args, dst, dst_at, self.fuses()) {
             self.table.pack(&mut packing);
         }
+    }
+
+    /// Whether [`Kernels::pack_rows_of_blocks`] knows these two: compact `mxfp8_e4m3`, and tiles of 32 columns that are not transposed, of an MX
+    /// format or a block float with an exponent of 8 bits, without search or [`Rounding::DeviceOp`](crate::Rounding::DeviceOp).
+    pub fn packs_rows_of_blocks(from: &BlockCodec, to: &BlockCodec) -> bool {
+        pack::packs_rows_of_blocks(from, to)
+    }
+
+    /// The same as [`Kernels::pack`] of what blocks unpack to, of which each is a row of a whole tile: `src_at` is the first code of a block,
+    /// whose scale is the byte in front of it, and columns are a byte apart.
+    ///
+    /// # Panics
+    /// As [`Kernels::pack`], unless [`Kernels::packs_rows_of_blocks`] says that it knows both, and unless whole tiles are read, without faces of
+    /// their own.
+    pub fn pack_rows_of_blocks(
+        &self,
+        codec: &BlockCodec,
+        from: &BlockCodec,
+        src: &[u8],
+        args: &PackArgs,
+        dst: &mut Destination<'_>,
+        dst_at: usize,
+    ) {
+        let from = Elements::Rows(from);
+        if let Some(mut packing) = Packing::new(codec, from, src, args, dst, dst_at, self.fuses()) {
+            self.table.pack(&mut packing);
+        }
+    }
+
+    /// Whether the level has instructions for [`f32::trunc`] and [`f32::mul_add`]. Without, as in SSE2, they are a call for each element.
+    fn fuses(&self) -> bool {
+        let always = cfg!(any(target_arch = "aarch64", target_arch = "powerpc64", target_arch = "s390x"));
+        always || cfg!(target_arch = "x86_64") && self.isa() >= Isa::V3
     }
 
     /// Unpacks the rectangle of each tile by [`BlockCodec::unpack_scalar`]'s rule; each value is then converted from f32 to
@@ -425,15 +457,16 @@ impl Kernels {
         self.run(CanonicalTiles { codec, src: &src[at..], step, tiles })
     }
 
-    /// Whether [`Kernels::requantize`] knows tiles of `from` and of `to`: block floats with an exponent of 8 bits and codes of other widths, in
-    /// tiles of one shape, without options but that both may be transposed.
+    /// Whether [`Kernels::requantize`] knows tiles of `from` and of `to`, in tiles of one shape, without options but that both may be transposed:
+    /// block floats with an exponent of 8 bits and codes of other widths; `bfloat8_b` to MX formats; `mxfp8_e4m3` to those and to block floats
+    /// with an exponent of 8 bits.
     pub fn requantizes(from: &BlockCodec, to: &BlockCodec) -> bool {
         requantize::knows(from, to)
     }
 
-    /// Puts packed tiles, `step` bytes apart from byte `at` of `src` on, as tiles of another format side by side in `dst`, up to the first
-    /// that [`Kernels::canonical_tiles`] does not count; how many. Each is what [`BlockCodec::pack_scalar`] makes of what
-    /// [`BlockCodec::unpack_scalar`] makes of it.
+    /// Puts packed tiles, `step` bytes apart from byte `at` of `src` on, as tiles of another format side by side in `dst`; how many. Each is
+    /// what [`BlockCodec::pack_scalar`] makes of what [`BlockCodec::unpack_scalar`] makes of it. Of block floats, where only the width of codes
+    /// changes, up to the first that [`Kernels::canonical_tiles`] does not count; of others all.
     ///
     /// # Panics
     /// Unless [`Kernels::requantizes`] says that it knows both, when a tile that is looked at lies outside `src`, and when `dst` has less than
@@ -451,18 +484,8 @@ impl Kernels {
     ) -> usize {
         assert!(requantize::knows(from, to), "{from:?} as {to:?}");
         let dst = &mut dst[..tiles * to.tile_bytes()];
-        self.run(Requantizing { from, to, src: &src[at..], step, tiles, dst })
+        self.run(Requantizing { from, to, src: &src[at..], step, tiles, dst, fuses: self.fuses() })
     }
-}
-
-/// What [`Kernels::requantize`] was asked.
-struct Requantizing<'a> {
-    from: &'a BlockCodec,
-    to: &'a BlockCodec,
-    src: &'a [u8],
-    step: usize,
-    tiles: usize,
-    dst: &'a mut [u8],
 }
 
 impl Body for Requantizing<'_> {
@@ -470,7 +493,7 @@ impl Body for Requantizing<'_> {
 
     #[inline(always)]
     fn run(self) -> usize {
-        requantize::leading(self.from, self.to, self.src, self.step, self.tiles, self.dst)
+        requantize::leading(self)
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::lanes::{Bf16, E4M3, E5M2, F16, F32, Lane, Sen169, SenDeeptools, TtE4M3};
+use super::lanes::{Bf16, E4M3, E5M2, F16, F32, Lane, Sen169, SenDeeptools, TtE4M3, Values};
 use crate::formats::{Integer, Number};
 use crate::level::{Level, part};
 use crate::memory::{load_rows, store_rows};

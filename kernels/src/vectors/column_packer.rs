@@ -9,6 +9,7 @@ use std::ops::Range;
 use super::encode::{CodeLoop, Encode, MAX_GROUPS};
 use super::groups::GroupLane;
 use super::interleave::transpose_bytes;
+use super::scales::Plain;
 use super::tile_packer::{
     Finish, exponents, factors, fails, join, put_scalar, put_shared, shared, split_header,
 };
@@ -76,7 +77,8 @@ impl<E: Encode, L: GroupLane<N>, const N: usize, const COLS: usize> ColumnPacker
             *amax = L::amax_of_each(mem::take(largest));
         }
         let pairs = Self::ROWS_PER_SCALE == 2;
-        let exponents = exponents::<L, N>(amax.as_flattened().try_into().expect("as many groups"), pairs);
+        let amax = amax.as_flattened().try_into().expect("as many groups");
+        let exponents = exponents::<L, N>(amax, &Plain::<L>::NEW, pairs);
         let factors = factors(encode, &exponents);
         encode.make_codes(ColumnLoop::<L, N, COLS> {
             next,

@@ -3,12 +3,16 @@
 //! Each rule is that of [`Number::convert`](crate::Number::convert), stated without branches or loops. As widening is exact,
 //! narrowing what was widened rounds once, so these formats convert among each other through binary32.
 
-/// A format of `N` bytes an element, little-endian.
-pub(crate) trait Lane<const N: usize> {
+/// Elements of `N` bytes, little-endian, whose values are some of binary32.
+pub(crate) trait Values<const N: usize> {
     /// Whether significands have at most 11 bits.
     const SHORT: bool = N <= 2;
     /// The binary32 bits of the same value; NaN keeps sign and payload where the format has them.
     fn widen(code: [u8; N]) -> u32;
+}
+
+/// A format of such elements, to which binary32 is rounded.
+pub(crate) trait Lane<const N: usize>: Values<N> {
     /// The code nearest to a binary32, given by its bits.
     fn narrow(bits: u32) -> [u8; N];
     /// The same, where the only NaN is `0x7FC00000`.
@@ -31,28 +35,34 @@ pub(crate) struct SenDeeptools;
 pub(crate) struct E4M3;
 pub(crate) struct TtE4M3;
 pub(crate) struct E5M2;
+/// A sign above an integer of 7 bits, as codes of block floats are in the upper bits of a byte.
+pub(crate) struct SignMagnitude;
 
 const SIGN: u32 = 1 << 31;
 const INFINITY: u32 = 255 << 23;
 
-impl Lane<4> for F32 {
+impl Values<4> for F32 {
     #[inline(always)]
     fn widen(code: [u8; 4]) -> u32 {
         u32::from_le_bytes(code)
     }
+}
 
+impl Lane<4> for F32 {
     #[inline(always)]
     fn narrow(bits: u32) -> [u8; 4] {
         bits.to_le_bytes()
     }
 }
 
-impl Lane<2> for Bf16 {
+impl Values<2> for Bf16 {
     #[inline(always)]
     fn widen(code: [u8; 2]) -> u32 {
         u32::from(u16::from_le_bytes(code)) << 16
     }
+}
 
+impl Lane<2> for Bf16 {
     #[inline(always)]
     fn narrow(bits: u32) -> [u8; 2] {
         let rounded = u16::from_le_bytes(Self::narrow_quiet(bits));
@@ -72,7 +82,7 @@ impl Lane<2> for Bf16 {
     }
 }
 
-impl Lane<2> for F16 {
+impl Values<2> for F16 {
     #[inline(always)]
     fn widen(code: [u8; 2]) -> u32 {
         let code = u32::from(u16::from_le_bytes(code));
@@ -85,7 +95,9 @@ impl Lane<2> for F16 {
         let bits = if magnitude >= 31 << 23 { special } else { bits };
         bits | (code & 0x8000) << 16
     }
+}
 
+impl Lane<2> for F16 {
     #[inline(always)]
     fn narrow(bits: u32) -> [u8; 2] {
         let magnitude = bits & !SIGN;
@@ -100,7 +112,7 @@ impl Lane<2> for F16 {
     }
 }
 
-impl Lane<2> for Sen169 {
+impl Values<2> for Sen169 {
     #[inline(always)]
     fn widen(code: [u8; 2]) -> u32 {
         let code = u32::from(u16::from_le_bytes(code));
@@ -108,7 +120,9 @@ impl Lane<2> for Sen169 {
         let bits = if code == 0 { 0 } else { (code << 14) + (96 << 23) } | sign;
         if code == 0x7FFF { f32::NAN.to_bits() } else { bits }
     }
+}
 
+impl Lane<2> for Sen169 {
     #[inline(always)]
     fn narrow(bits: u32) -> [u8; 2] {
         let magnitude = bits & !SIGN;
@@ -122,14 +136,16 @@ impl Lane<2> for Sen169 {
     }
 }
 
-impl Lane<2> for SenDeeptools {
+impl Values<2> for SenDeeptools {
     #[inline(always)]
     fn widen(code: [u8; 2]) -> u32 {
         let code = u32::from(u16::from_le_bytes(code));
         let (sign, code) = ((code & 0x8000) << 16, code & 0x7FFF);
         if code == 0 { 0 } else { ((code << 14) + (96 << 23)) | sign }
     }
+}
 
+impl Lane<2> for SenDeeptools {
     #[inline(always)]
     fn narrow(bits: u32) -> [u8; 2] {
         let magnitude = bits & !SIGN;
@@ -158,13 +174,15 @@ fn e4m3_nearest(magnitude: u32) -> u32 {
     if magnitude < 121 << 23 { subnormal } else { normal }
 }
 
-impl Lane<1> for E4M3 {
+impl Values<1> for E4M3 {
     #[inline(always)]
     fn widen([code]: [u8; 1]) -> u32 {
         let bits = e4m3_magnitude(code) | u32::from(code & 0x80) << 24;
         if code & 0x7F == 0x7F { f32::NAN.to_bits() } else { bits }
     }
+}
 
+impl Lane<1> for E4M3 {
     #[inline(always)]
     fn narrow(bits: u32) -> [u8; 1] {
         let magnitude = bits & !SIGN;
@@ -173,14 +191,16 @@ impl Lane<1> for E4M3 {
     }
 }
 
-impl Lane<1> for TtE4M3 {
+impl Values<1> for TtE4M3 {
     #[inline(always)]
     fn widen([code]: [u8; 1]) -> u32 {
         let magnitude = if code & 0x7F < 8 { 0 } else { e4m3_magnitude(code) };
         let bits = magnitude | u32::from(code & 0x80) << 24;
         if code & 0x7F >= 0x78 { f32::NAN.to_bits() } else { bits }
     }
+}
 
+impl Lane<1> for TtE4M3 {
     #[inline(always)]
     fn narrow(bits: u32) -> [u8; 1] {
         let magnitude = bits & !SIGN;
@@ -190,13 +210,15 @@ impl Lane<1> for TtE4M3 {
     }
 }
 
-impl Lane<1> for E5M2 {
+impl Values<1> for E5M2 {
     /// The upper half of a binary16.
     #[inline(always)]
     fn widen([code]: [u8; 1]) -> u32 {
         F16::widen([0, code])
     }
+}
 
+impl Lane<1> for E5M2 {
     #[inline(always)]
     fn narrow(bits: u32) -> [u8; 1] {
         let magnitude = bits & !SIGN;
@@ -206,5 +228,13 @@ impl Lane<1> for E5M2 {
         let subnormal = (f32::from_bits(magnitude) + 128.0).to_bits().wrapping_sub(128.0_f32.to_bits());
         let code = if magnitude < 113 << 23 { subnormal } else { normal } | bits >> 24 & 0x80;
         [if magnitude > INFINITY { 0x7E } else { code as u8 }]
+    }
+}
+
+impl Values<1> for SignMagnitude {
+    #[inline(always)]
+    fn widen([code]: [u8; 1]) -> u32 {
+        let code = i32::from(code as i8);
+        ((code & 0x7F) as f32).to_bits() | code as u32 & SIGN
     }
 }

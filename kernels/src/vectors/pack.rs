@@ -6,10 +6,11 @@ use super::bfp_encode::BfpEncode;
 use super::column_packer::ColumnPacker;
 use super::encode::{Encode, MAX_GROUPS, Order};
 use super::groups::GroupLane;
-use super::lanes::{Bf16, F16, F32, Lane, Sen169};
+use super::lanes::{Bf16, E4M3, F16, F32, Lane, Sen169};
 use super::mx::MxVector;
+use super::scales::{Plain, Scales, Shared};
 use super::tile_packer::TilePacker;
-use crate::formats::{BlockCodec, GROUP, MX_BLOCK, Number, Rounding, Rule, TileShape};
+use crate::formats::{BlockCodec, BlockFormat, GROUP, MX_BLOCK, Number, Rounding, Rule, TileShape};
 use crate::level::{Level, part};
 use crate::memory::{
     ArrayOffsets, Arrays, CACHE_LINE, Destination, InOnePage, LineAligned, Output, as_uninit, as_written,
@@ -53,26 +54,24 @@ pub struct PackArgs {
 impl PackArgs {
     /// Whether there is vector code for rows of such numbers that lie side by side: no tile is gathered first.
     pub fn packs_rows_of(from: Number) -> bool {
-        matches!(from, Number::F32 | Number::Bf16 | Number::F16 | Number::Sen169)
+        matches!(from, Number::F32 | Number::Bf16 | Number::F16 | Number::Sen169 | Number::E4M3)
     }
 
     /// Whether these are whole tiles, or blocks of an MX format one below the other, whose columns are runs of the source, and packed from there
     /// at full speed: none is gathered row by row first.
     pub fn packs_columns(&self, codec: &BlockCodec, from: Number) -> bool {
         let (stored, options) = (self.stored(codec), codec.options());
-        let has_lane = matches!(from, Number::F32 | Number::Bf16 | Number::F16);
+        let has_lane = matches!(from, Number::F32 | Number::Bf16 | Number::F16 | Number::E4M3);
         if options.compact {
             return stored.whole()
                 && self.src_tile == from.size() as isize
                 && self.faces.is_none()
                 && has_lane;
         }
-        let replaces =
-            options.rounding == Rounding::DeviceOp || matches!(codec.rule(), Rule::Bfp(bfp) if bfp.narrow);
         stored.whole()
             && stored.row == from.size() as isize
             && stored.tile.face_rows() == GROUP
-            && !(replaces || options.search)
+            && !(replaces_elements(codec) || options.search)
             && has_lane
     }
 
@@ -103,10 +102,55 @@ impl PackArgs {
     }
 }
 
+/// What is packed.
+#[derive(Clone, Copy)]
+pub(crate) enum Elements<'a> {
+    /// Numbers.
+    Numbers(Number),
+    /// Codes of [`packs_rows_of_blocks`]'s blocks: a row of a tile is one of them, and `src_at` the first code of one. Its scale is the byte in
+    /// front of that.
+    Rows(&'a BlockCodec),
+}
+
+impl Elements<'_> {
+    /// Bytes of an element.
+    #[inline(always)]
+    fn size(self) -> usize {
+        match self {
+            Elements::Numbers(number) => number.size(),
+            Elements::Rows(_) => 1,
+        }
+    }
+
+    /// The value of the element whose first byte is `at`, in column `col` of its tile.
+    #[inline(always)]
+    fn load(self, src: &[u8], at: usize, col: usize) -> f32 {
+        match self {
+            Elements::Numbers(number) => {
+                f32::from_bits(number.convert(Number::F32, number.load(src, at)) as u32)
+            }
+            Elements::Rows(codec) => codec.decode_at(&src[at - 1 - col..], 0, col),
+        }
+    }
+}
+
+/// Whether elements are replaced before anything else.
+fn replaces_elements(codec: &BlockCodec) -> bool {
+    codec.options().rounding == Rounding::DeviceOp || matches!(codec.rule(), Rule::Bfp(bfp) if bfp.narrow)
+}
+
+/// Whether tiles of `to` are packed from rows that are blocks of `from`, as their codes lie: 32 columns of `mxfp8_e4m3`.
+pub(crate) fn packs_rows_of_blocks(from: &BlockCodec, to: &BlockCodec) -> bool {
+    let options = to.options();
+    let plain = !(options.compact || options.transposed || options.search || replaces_elements(to));
+    let blocks = from.format() == BlockFormat::MxFp8E4M3 && from.options().compact;
+    blocks && plain && to.tile().cols() == MX_BLOCK
+}
+
 /// Tiles whose bytes [`Packing::new`] has found to lie inside both slices.
 pub(crate) struct Packing<'a> {
     codec: &'a BlockCodec,
-    from: Number,
+    from: Elements<'a>,
     src: &'a [u8],
     args: PackArgs,
     dst: Output<'a>,
@@ -126,7 +170,7 @@ impl<'a> Packing<'a> {
     #[inline(always)]
     pub(crate) fn new(
         codec: &'a BlockCodec,
-        from: Number,
+        from: Elements<'a>,
         src: &'a [u8],
         args: &PackArgs,
         dst: &'a mut Destination<'_>,
@@ -142,6 +186,13 @@ impl<'a> Packing<'a> {
         assert!(a.faces.is_none() || whole, "{a:?} has faces of a part of a {tile} tile");
         if a.rows > 0 && a.cols > 0 {
             assert_readable(src.len(), a.src_at, from.size(), a.src_loops(tile, a.tiles));
+        }
+        if let Elements::Rows(blocks) = from {
+            assert!(packs_rows_of_blocks(blocks, codec), "{blocks:?} as {codec:?}");
+            assert!(whole && a.src_col == 1 && a.faces.is_none(), "{a:?} are not rows of {blocks:?}");
+            let scale = a.src_at.wrapping_sub(1);
+            let rows = [(a.tiles, a.src_tile), (a.rows, a.src_row)];
+            assert_readable(src.len(), scale, 1, rows.into_iter());
         }
         assert!(a.tiles == 1 || a.dst_tile >= bytes, "{a:?} packs tiles of {bytes} bytes over each other");
         let step = isize::try_from(a.dst_tile).unwrap_or(isize::MAX);
@@ -241,8 +292,15 @@ pub(crate) fn body(level: impl Level, on: &mut Packing<'_>) {
 fn tiles<E: Encode>(level: impl Level, on: &mut Packing<'_>, encode: E) {
     let stored = on.args.stored(on.codec);
     let rows = stored.whole() && stored.col == on.from.size() as isize && !encode.replaces_elements();
-    let columns = on.args.packs_columns(on.codec, on.from);
-    match on.from {
+    let from = match on.from {
+        Elements::Numbers(from) => from,
+        Elements::Rows(from) if !E::SEARCHES => {
+            return part!(level, rows_of_blocks(on.lend(), from, encode));
+        }
+        Elements::Rows(_) => return,
+    };
+    let columns = on.args.packs_columns(on.codec, from);
+    match from {
         Number::F32 if rows => part!(level, in_place_tiles::<E, F32, 4>(on.lend(), encode)),
         // What reads elements more than once prefers them widened.
         Number::Bf16 if rows && !E::SEARCHES => part!(level, in_place_tiles::<E, Bf16, 2>(on.lend(), encode)),
@@ -250,6 +308,7 @@ fn tiles<E: Encode>(level: impl Level, on: &mut Packing<'_>, encode: E) {
         Number::Sen169 if rows && !E::SEARCHES => {
             part!(level, in_place_tiles::<E, Sen169, 2>(on.lend(), encode))
         }
+        Number::E4M3 if rows && !E::SEARCHES => part!(level, in_place_tiles::<E, E4M3, 1>(on.lend(), encode)),
         Number::F32 if columns && !E::SEARCHES => {
             part!(level, tiles_of_columns::<E, F32, 4>(on.lend(), encode))
         }
@@ -258,6 +317,9 @@ fn tiles<E: Encode>(level: impl Level, on: &mut Packing<'_>, encode: E) {
         }
         Number::F16 if columns && !E::SEARCHES => {
             part!(level, tiles_of_columns::<E, F16, 2>(on.lend(), encode))
+        }
+        Number::E4M3 if columns && !E::SEARCHES => {
+            part!(level, tiles_of_columns::<E, E4M3, 1>(on.lend(), encode))
         }
         _ => part!(level, gathered_tiles(on.lend(), encode)),
     }
@@ -277,7 +339,48 @@ fn tiles_from<'a, const N: usize>(
 }
 
 #[inline(always)]
-fn in_place_tiles<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode: E) {
+fn in_place_tiles<E: Encode, L: GroupLane<N>, const N: usize>(on: Packing<'_>, encode: E) {
+    tiles_in_place::<E, L, N, _>(
+        on,
+        encode,
+        #[inline(always)]
+        |_| Plain::<L>::NEW,
+    );
+}
+
+/// Tiles whose rows are blocks of codes behind their scales.
+#[inline(always)]
+fn rows_of_blocks<E: Encode>(on: Packing<'_>, from: &BlockCodec, encode: E) {
+    let (src, step, tile) = (on.src, on.args.src_row, on.codec.tile());
+    tiles_in_place::<E, E4M3, 1, _>(
+        on,
+        encode,
+        #[inline(always)]
+        |at| {
+            let mut shared = [0; MAX_GROUPS];
+            // Faces beside each other have the same rows.
+            for (down, faces) in
+                shared.chunks_mut(2 * tile.face_rows()).take(tile.rows() / tile.face_rows()).enumerate()
+            {
+                let (left, right) = faces.split_at_mut(tile.face_rows());
+                for (row, (left, right)) in left.iter_mut().zip(right).enumerate() {
+                    let row = (down * tile.face_rows() + row) as isize;
+                    let scale = src[(at - 1).wrapping_add_signed(row.wrapping_mul(step))];
+                    (*left, *right) = (scale, scale);
+                }
+            }
+            Shared { codec: from, shared }
+        },
+    );
+}
+
+/// Tiles whose groups have scales: `scales` finds those of the tile whose first element is at some byte.
+#[inline(always)]
+fn tiles_in_place<E: Encode, L: GroupLane<N>, const N: usize, S: Scales<N>>(
+    mut on: Packing<'_>,
+    encode: E,
+    scales: impl Fn(usize) -> S,
+) {
     let (args, stored) = (on.args, on.args.stored(on.codec));
     let faces = stored.faces();
     let beside = stored.tile.face_rows() == GROUP
@@ -289,10 +392,11 @@ fn in_place_tiles<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<'_
     packer.start::<L>(offsets.arrays(on.src, on.at(0)));
     for t in 0..args.tiles {
         let (tiles, later) = tiles_from(&on, &offsets, t);
+        let scales = scales(on.at(t));
         on.put(
             t,
             #[inline(always)]
-            |out| packer.pack::<L>(tiles, later, out),
+            |out| packer.pack::<L>(tiles, later, scales, out),
         );
     }
 }
@@ -318,17 +422,20 @@ fn tiles_of_columns<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<
 /// time, and put behind their scales from there.
 #[inline(always)]
 fn blocks(level: impl Level, on: &mut Packing<'_>, encode: MxVector) {
-    let runs = on.args.src_col == on.from.size() as isize;
+    let Elements::Numbers(from) = on.from else { return };
+    let runs = on.args.src_col == from.size() as isize;
     let whole = runs && on.args.rows == 1 && on.args.cols == MX_BLOCK;
-    let columns = on.args.packs_columns(on.codec, on.from);
-    match on.from {
+    let columns = on.args.packs_columns(on.codec, from);
+    match from {
         Number::F32 if whole => part!(level, in_place_blocks::<F32, 4>(on.lend(), encode)),
         Number::Bf16 if whole => part!(level, in_place_blocks::<Bf16, 2>(on.lend(), encode)),
         Number::F16 if whole => part!(level, in_place_blocks::<F16, 2>(on.lend(), encode)),
         Number::Sen169 if whole => part!(level, in_place_blocks::<Sen169, 2>(on.lend(), encode)),
+        Number::E4M3 if whole => part!(level, in_place_blocks::<E4M3, 1>(on.lend(), encode)),
         Number::F32 if columns => part!(level, blocks_of_columns::<F32, 4>(on.lend(), encode)),
         Number::Bf16 if columns => part!(level, blocks_of_columns::<Bf16, 2>(on.lend(), encode)),
         Number::F16 if columns => part!(level, blocks_of_columns::<F16, 2>(on.lend(), encode)),
+        Number::E4M3 if columns => part!(level, blocks_of_columns::<E4M3, 1>(on.lend(), encode)),
         _ => part!(level, gathered_blocks(on, encode, 0)),
     }
 }
@@ -366,7 +473,8 @@ fn in_place_blocks<L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode:
             let last = batches - 1 - batch;
             let batch = |ahead: usize| offsets.arrays(src, on.at(first + ahead * count));
             let later = if goes_on { 2 } else { last.min(2) };
-            packer.pack::<L>([batch(0), batch(last.min(1))], batch(later), as_written(packed));
+            let here = [batch(0), batch(last.min(1))];
+            packer.pack::<L>(here, batch(later), Plain::<L>::NEW, as_written(packed));
             put_blocks(&mut on, first, count, packed);
             first += count;
         }
@@ -423,7 +531,7 @@ fn gathered_blocks(on: &mut Packing<'_>, encode: MxVector, begin: usize) {
         let here = offsets.arrays(scratch.as_flattened(), 0);
         let mut packer = TilePacker::<MxVector, 4>::of_groups(encode, 2 * count);
         packer.start::<F32>(here);
-        packer.pack::<F32>([here; 2], here, as_written(packed));
+        packer.pack::<F32>([here; 2], here, Plain::<F32>::NEW, as_written(packed));
         put_blocks(on, first, count, packed);
     }
 }
@@ -507,7 +615,7 @@ fn gathered_tiles<E: Encode>(mut on: Packing<'_>, encode: E) {
         on.put(
             t,
             #[inline(always)]
-            |out| packer.pack::<F32>([here; 2], here, out),
+            |out| packer.pack::<F32>([here; 2], here, Plain::<F32>::NEW, out),
         );
     }
 }
@@ -525,15 +633,17 @@ fn gather_row(on: &Packing<'_>, stored: &Stored, at: usize, row: usize, line: &m
 /// Elements of the source `col` bytes apart, from byte `at`, as f32.
 #[inline(always)]
 fn gather_any(on: &Packing<'_>, at: usize, col: isize, line: &mut [[u8; 4]]) {
-    match on.from {
+    let Elements::Numbers(from) = on.from else { return };
+    match from {
         Number::F32 => gather::<F32, 4>(on.src, at, col, line),
         Number::Bf16 => gather::<Bf16, 2>(on.src, at, col, line),
         Number::F16 => gather::<F16, 2>(on.src, at, col, line),
         Number::Sen169 => gather::<Sen169, 2>(on.src, at, col, line),
-        other => {
+        Number::E4M3 => gather::<E4M3, 1>(on.src, at, col, line),
+        _ => {
             for (c, to) in line.iter_mut().enumerate() {
                 let at = at.wrapping_add_signed((c as isize).wrapping_mul(col));
-                *to = (other.convert(Number::F32, other.load(on.src, at)) as u32).to_le_bytes();
+                *to = on.from.load(on.src, at, c).to_le_bytes();
             }
         }
     }
@@ -596,8 +706,7 @@ pub(crate) fn scalar(on: &mut Packing<'_>) {
                 let (face, within) = (c / tile.face_cols(), (c % tile.face_cols()) as isize);
                 let at = on.at(t).wrapping_add_signed(read.row(r, face));
                 let at = at.wrapping_add_signed(within.wrapping_mul(col));
-                let bits = on.from.convert(Number::F32, on.from.load(on.src, at));
-                values[r * tile.cols() + c] = f32::from_bits(bits as u32);
+                values[r * tile.cols() + c] = on.from.load(on.src, at, c);
             }
         }
         codec.pack_scalar(values, packed);

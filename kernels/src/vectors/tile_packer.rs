@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 
 use super::encode::{Encode, FinishLoop, GroupLoop, MAX_GROUPS, Order, codes_at_once};
 use super::groups::{EIGHT, GroupLane};
+use super::scales::Scales;
 use crate::formats::{GROUP, TileShape};
 use crate::memory::{Arrays, LineAligned, as_uninit, as_written};
 
@@ -61,7 +62,7 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
     }
 
     /// Packs the first of two tiles, which was taken before, its groups in storage order; takes the second, which is the next one; and
-    /// prefetches as many groups that come later.
+    /// prefetches as many groups that come later. `scales` are those of the first.
     ///
     /// The codes of the whole tile are finished at the end: a vector of them is wider than what was stored of a group, and
     /// loading it has to wait for the stores.
@@ -70,6 +71,7 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
         &mut self,
         tiles: [Arrays<'_, N, GROUP>; 2],
         later: Arrays<'_, N, GROUP>,
+        scales: impl Scales<N>,
         out: &mut [MaybeUninit<u8>],
     ) {
         let TilePacker {
@@ -100,11 +102,12 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
         }
         let mut known = None;
         if !codes_at_once::<E, L, N>() {
-            let mut exponents = exponents::<L, N>(amax, E::GROUPS_PER_SCALE == 2);
+            let mut exponents = exponents::<L, N>(amax, &scales, E::GROUPS_PER_SCALE == 2);
             if E::SEARCHES {
                 encode.search::<L, N>(&here, &amax[..groups], &mut exponents);
             }
-            let factors = factors(encode, &exponents);
+            let mut factors = factors(encode, &exponents);
+            scales.divide(&mut factors);
             encode.make_codes(GroupLoop {
                 next,
                 later,
@@ -124,12 +127,13 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
         let shared = match encode.code_bits() {
             8 => {
                 encode.finish(Finish { codes, bytes: out });
-                mended::<E, L, N>(encode, groups, here, amax, known, out)
+                mended::<E, L, N>(encode, groups, (here, &scales), amax, known, out)
             }
             bits => {
                 let LineAligned(bytes) = &mut LineAligned([0; TileShape::MAX_ELEMENTS]);
                 encode.finish(Finish { codes, bytes: as_written(bytes) });
-                let shared = mended::<E, L, N>(encode, groups, here, amax, known, as_written(bytes));
+                let shared =
+                    mended::<E, L, N>(encode, groups, (here, &scales), amax, known, as_written(bytes));
                 join(bits, bytes, out);
                 shared
             }
@@ -148,7 +152,7 @@ type Shared = ([u8; MAX_GROUPS], ([u8; MAX_GROUPS], bool));
 fn mended<E: Encode, L: GroupLane<N>, const N: usize>(
     encode: E,
     groups: usize,
-    tile: Arrays<'_, N, GROUP>,
+    (tile, scales): (Arrays<'_, N, GROUP>, &impl Scales<N>),
     amax: &[u16; MAX_GROUPS],
     known: Option<Shared>,
     codes: &mut [MaybeUninit<u8>],
@@ -156,7 +160,7 @@ fn mended<E: Encode, L: GroupLane<N>, const N: usize>(
     let (exponents, (mut shared, all_hold)) = match known {
         Some(known) => known,
         None => {
-            let exponents = exponents::<L, N>(amax, E::GROUPS_PER_SCALE == 2);
+            let exponents = exponents::<L, N>(amax, scales, E::GROUPS_PER_SCALE == 2);
             (exponents, shared(encode, &exponents))
         }
     };
@@ -164,11 +168,11 @@ fn mended<E: Encode, L: GroupLane<N>, const N: usize>(
         for g in fails(encode, &exponents, groups, E::GROUPS_PER_SCALE) {
             let mut values = [[0.0; GROUP]; 2];
             let mut bits = 0;
-            let elements = tile.groups(g..g + E::GROUPS_PER_SCALE).flatten();
-            for (value, code) in values.as_flattened_mut().iter_mut().zip(elements) {
-                let element = L::widen(*code);
-                *value = f32::from_bits(element);
-                bits |= element << 1;
+            for (i, group) in tile.groups(g..g + E::GROUPS_PER_SCALE).enumerate() {
+                for (value, element) in values[i].iter_mut().zip(group) {
+                    *value = scales.value(g + i, *element);
+                    bits |= value.to_bits() << 1;
+                }
             }
             if let (0, Some(of_zeros)) = (bits, encode.of_zeros()) {
                 shared[g] = of_zeros;
@@ -184,12 +188,14 @@ fn mended<E: Encode, L: GroupLane<N>, const N: usize>(
 #[inline(always)]
 pub(super) fn exponents<L: GroupLane<N>, const N: usize>(
     amax: &[u16; MAX_GROUPS],
+    scales: &impl Scales<N>,
     pairs: bool,
 ) -> [u8; MAX_GROUPS] {
     let mut exponents = [0; MAX_GROUPS];
     for (exponent, &amax) in exponents.iter_mut().zip(amax) {
         *exponent = L::exponent(amax) as u8;
     }
+    scales.raise(&mut exponents);
     if pairs {
         let mut others = exponents;
         for pair in others.as_chunks_mut::<2>().0 {

@@ -36,6 +36,9 @@ pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<
                 .filter(|tile| tile.is_fast(&codec, number, step as isize))
                 .filter(|tile| tile.faces.is_none() || rows_of_faces(tile))
         }
+        (Some(codec), Op::Convert(..)) if conversion.rows_of_blocks().is_some() => {
+            rows_of_blocks(parts, codec.tile())
+        }
         _ => None,
     };
     let repeats = |i: usize| loops[i].n >= LEAST_COPIES && stays_in_range(&loops[i]) && !is_read(parts, i);
@@ -146,7 +149,7 @@ fn in_rows(
 ) -> Schedule {
     let Conversion { src, dst, tuning, .. } = conversion;
     let mut schedule = Schedule { in_place, ..Schedule::new(loops) };
-    let near = src.block_bytes as isize;
+    let near = if conversion.rows_of_blocks().is_some() { 1 } else { src.block_bytes as isize };
     if let Some(row) = below {
         let mut schedule = columns_of(loops, row, BLOCKS_BELOW);
         let follows = schedule.order.last().filter(|&&i| i != row);
@@ -202,6 +205,24 @@ fn distance_to_later_tiles(
         }
         _ => reads(row)[1].saturating_mul(tuning.tiles_fetched as i64),
     }
+}
+
+/// The same of blocks, each a row of a whole tile: their codes are a byte each, in the order of their slots.
+fn rows_of_blocks(parts: &[Gather], shape: TileShape) -> Option<InPlace> {
+    let [Gather { src: [_, _, 0], slot: 0, moves, loops }] = parts else { return None };
+    let cols = shape.cols();
+    let mut tile = InPlace { rows: 1, cols: 1, src_row: 0, src_col: 0, faces: None };
+    for l in loops {
+        match (l.step, l.n as usize) {
+            ([0, 0, 1, _, _, 1], n) if n == cols => (tile.cols, tile.src_col) = (n, 1),
+            ([0, bytes, 0, _, _, slots], n) if slots == cols as i64 => {
+                (tile.rows, tile.src_row) = (n, bytes as isize);
+            }
+            _ => return None,
+        }
+    }
+    let whole = (tile.rows, tile.cols) == (shape.rows(), cols);
+    (whole && moves.iter().all(|moves| (moves[0], moves[2]) == (0, 0))).then_some(tile)
 }
 
 /// The strides of a tile's elements in the source, if its valid elements are a corner of even rows and columns, or all of it in

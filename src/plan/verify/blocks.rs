@@ -100,11 +100,22 @@ fn apart(parts: &[Gather], tile: TileShape) -> Result<()> {
     Ok(())
 }
 
-/// Whether a tile read in place has the same elements in the same slots as its one part.
+/// Whether a tile read in place has the same elements in the same slots as its one part. Of blocks that are rows of tiles each row is one of
+/// them, from its first slot on, and slot and byte of an element advance together.
 fn reads_as(tile: InPlace, parts: &[Gather], shape: TileShape, conversion: Conversion<'_>) -> bool {
     let [part] = parts else { return false };
     let InPlace { rows, cols, src_row, src_col, faces } = tile;
-    if conversion.src.codec.is_some() || part.slot != 0 || part.loops.iter().any(|l| l.step[0] != 0) {
+    let block = conversion.src.block_bytes as i64;
+    let is_row = |l: &Loop| l.step[1] != 0 && l.step[1] % block == 0 && l.step[2] == 0;
+    let is_column = |l: &Loop| l.step[1] == 0 && (l.step[2], l.step[5]) == (1, 1);
+    let blocks = conversion.rows_of_blocks().is_some()
+        && (part.src[2] == 0 && part.moves.iter().all(|moves| (moves[0], moves[2]) == (0, 0)))
+        && (rows, cols, faces) == (shape.rows(), shape.cols(), None)
+        && part.loops.iter().all(|l| is_row(l) || is_column(l) && l.n == cols as u64);
+    if !blocks && conversion.src.codec.is_some()
+        || part.slot != 0
+        || part.loops.iter().any(|l| l.step[0] != 0)
+    {
         return false;
     }
     let inside = (1..=shape.rows()).contains(&rows) && (1..=shape.cols()).contains(&cols);
@@ -122,7 +133,8 @@ fn reads_as(tile: InPlace, parts: &[Gather], shape: TileShape, conversion: Conve
         (cols, 1, src_col),
     ];
     let corner = corner.map(|(n, slots, bytes)| (n as u64, slots as i64, bytes as i64));
-    let loops = part.loops.iter().map(|l| (l.n, l.step[5], l.step[1]));
+    let bytes = |l: &Loop| if blocks { l.step[1] + l.step[2] } else { l.step[1] };
+    let loops = part.loops.iter().map(|l| (l.n, l.step[5], bytes(l)));
     inside && joined(corner.into_iter()) == joined(loops)
 }
 
@@ -149,7 +161,7 @@ mod tests {
     use super::*;
     use crate::plan::Plan;
     use crate::plan::ir::{Nest, Schedule};
-    use crate::{Descriptor, Options, Placement};
+    use crate::{DType, Descriptor, Options, Placement, Tensor};
     use proptest::prelude::*;
 
     const TILES: &str = "ttnn(dtype=bfloat8_b, layout=TILE, tile=(2, 16))";
@@ -282,6 +294,51 @@ mod tests {
         let tile = InPlace { rows: 1, cols: 16, src_row: 0, src_col: 4, faces: None };
         let shape = TileShape::new(1, 16).unwrap();
         assert!(!reads_as(tile, &[part(0, &[(16, 1, 4)])], shape, plan.conversion()));
+    }
+
+    #[test]
+    fn rows_of_blocks_are_read_in_place_as_their_part_says() {
+        let to = "ttnn(dtype=bfloat8_b, layout=TILE, tile=(2, 32))";
+        let plans = ["mxfp8_e4m3", "mxfp4"].map(|format| {
+            let tensor = Tensor { shape: vec![2, 64], dtype: DType::F32 };
+            let [from, to] = [&format!("memref<2x64x{format}>"), to].map(|text| {
+                text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap()
+            });
+            Plan::compile(&from, &to, &Options::default()).unwrap()
+        });
+        let shape = TileShape::new(2, 32).unwrap();
+        let step = |byte, from, to| [0, byte, from, 0, 0, to];
+        let right = Gather {
+            src: [0, 33, 0],
+            moves: vec![[0, 33, 0]],
+            slot: 0,
+            loops: vec![Loop { n: 2, step: step(66, 0, 32) }, Loop { n: 32, step: step(0, 1, 1) }],
+        };
+        let place = InPlace { rows: 2, cols: 32, src_row: 66, src_col: 1, faces: None };
+        let reads = |place: InPlace, part: &Gather| {
+            reads_as(place, std::slice::from_ref(part), shape, plans[0].conversion())
+        };
+        assert!(reads(place, &right));
+        assert!(
+            !reads_as(place, std::slice::from_ref(&right), shape, plans[1].conversion()),
+            "codes of half a byte"
+        );
+        assert!(!reads(InPlace { src_row: 33, ..place }, &right), "other rows");
+        assert!(!reads(InPlace { src_col: 2, ..place }, &right), "other columns");
+        assert!(!reads(InPlace { faces: Some([0, 16]), ..place }, &right), "faces");
+        assert!(!reads(InPlace { rows: 1, ..place }, &right), "a part of a tile");
+        let changed = |change: &dyn Fn(&mut Gather)| {
+            let mut part = right.clone();
+            change(&mut part);
+            reads(place, &part)
+        };
+        assert!(changed(&|part| part.src[1] = 0), "another block");
+        assert!(!changed(&|part| part.src[2] = 1), "from another slot on");
+        assert!(!changed(&|part| part.moves[0][2] = 16), "half of a block further");
+        assert!(!changed(&|part| part.moves[0][0] = 1), "from unit to unit");
+        assert!(!changed(&|part| part.loops[0].step[2] = 1), "along a row and across blocks");
+        assert!(!changed(&|part| part.loops[1].step = step(1, 0, 1)), "columns in blocks of their own");
+        assert!(!changed(&|part| part.loops[1].n = 16), "half of a block");
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! Packing of block formats.
 
 use super::{Kernels, Random, codecs, one_of, ways};
-use crate::{BlockCodec, BlockFormat, BlockOptions, Decoding, Number, PackArgs, TileShape};
+use crate::{
+    BlockCodec, BlockFormat, BlockOptions, Decoding, Destination, Number, PackArgs, Rounding, TileShape,
+};
 
 /// Every codec, source format and arrangement that takes a path of its own; then many rows on the fast paths.
 pub(crate) fn sweep(tested: &'static Kernels, rule: &'static Kernels) {
+    rows_of_blocks(tested, rule);
     let mut random = Random::new(1);
     let packing = codecs().filter(|codec| codec.options().decoding == Decoding::Exact);
     for (turn, codec) in packing.enumerate() {
@@ -69,7 +72,7 @@ pub(crate) fn sweep(tested: &'static Kernels, rule: &'static Kernels) {
     }
     for (turn, format) in one_of(14, 1, BlockFormat::ALL).enumerate() {
         let codec = BlockCodec::new(format, TileShape::DEFAULT, BlockOptions::default()).unwrap();
-        for from in one_of(4, turn, [Number::F32, Number::Bf16, Number::F16, Number::Sen169]) {
+        for from in one_of(5, turn, [Number::F32, Number::Bf16, Number::F16, Number::Sen169, Number::E4M3]) {
             let tiles = if cfg!(miri) { 1 } else { 100 };
             let src = random.numbers(from, tiles * 1024);
             let row = (tiles * 32 * from.size()) as isize;
@@ -132,11 +135,56 @@ pub(crate) fn sweep(tested: &'static Kernels, rule: &'static Kernels) {
                 dst_tile: codec.tile_bytes() + 5,
                 ..args
             };
-            let packs = matches!(from, Number::F32 | Number::Bf16 | Number::F16);
+            let packs = from != Number::Sen169;
             assert_eq!(columns.packs_columns(&codec, from), packs);
             same(tested, rule, &codec, from, &src, &columns);
         }
     }
+}
+
+/// Rows that are blocks of codes, whose scales are near each other or any, with zeros, NaN and codes that have no hidden bit.
+fn rows_of_blocks(tested: &'static Kernels, rule: &'static Kernels) {
+    let mut random = Random::new(2);
+    let compact = BlockOptions { compact: true, ..BlockOptions::default() };
+    let from = BlockCodec::new(BlockFormat::MxFp8E4M3, TileShape::new(1, 32).unwrap(), compact).unwrap();
+    let roundings = [Rounding::Host, Rounding::Device, Rounding::Truncate];
+    let options = roundings.map(|rounding| BlockOptions { rounding, ..BlockOptions::default() });
+    let shapes = TileShape::all().filter(|tile| tile.cols() == 32 && (!cfg!(miri) || tile.rows() <= 4));
+    let all = shapes.flat_map(|tile| {
+        let of_tile = move |format| options.map(|options| BlockCodec::new(format, tile, options));
+        BlockFormat::ALL.into_iter().flat_map(of_tile).flatten()
+    });
+    let mut known = 0;
+    for (turn, codec) in all.filter(|to| Kernels::packs_rows_of_blocks(&from, to)).enumerate() {
+        let (tiles, rows) = (3, codec.tile().rows());
+        let mut src = vec![0xEE; 2];
+        for block in 0..tiles * rows {
+            let near = turn % 3 < 2;
+            src.push(
+                (if near { 20 + 60 * (turn % 5) as u64 + random.next() % 9 } else { random.next() }) as u8,
+            );
+            let most = [0x80, 0x7F, 0x78, 0x40, 0x10, 0x08, 1][(turn + block) % 7];
+            src.extend((0..32).map(|_| (random.next() % most + random.next() % 2 * 0x80) as u8));
+        }
+        let args = PackArgs {
+            tiles,
+            src_at: 3,
+            src_tile: 33,
+            src_row: 33 * tiles as isize,
+            src_col: 1,
+            faces: None,
+            rows,
+            cols: 32,
+            pad: 0.0,
+            prefetch_distance: 33,
+            dst_tile: codec.tile_bytes() + turn % 2,
+        };
+        same_by(tested, rule, &codec, &args, "blocks", |kernels, dst| {
+            kernels.pack_rows_of_blocks(&codec, &from, &src, &args, dst, 5);
+        });
+        known += 1;
+    }
+    assert!(known > 0);
 }
 
 fn same(
@@ -147,19 +195,29 @@ fn same(
     src: &[u8],
     args: &PackArgs,
 ) {
-    let run = |kernels: &'static Kernels| {
-        let len = args.tiles * args.dst_tile + 5;
-        ways(kernels, len, 5, move |dst| kernels.pack(codec, from, src, args, dst, 5))
-    };
+    same_by(tested, rule, codec, args, from.name(), |kernels, dst| {
+        kernels.pack(codec, from, src, args, dst, 5);
+    });
+}
+
+fn same_by(
+    tested: &'static Kernels,
+    rule: &'static Kernels,
+    codec: &BlockCodec,
+    args: &PackArgs,
+    from: &str,
+    pack: impl Fn(&'static Kernels, &mut Destination<'_>),
+) {
+    let len = args.tiles * args.dst_tile + 5;
+    let pack = &pack;
+    let run = |kernels: &'static Kernels| ways(kernels, len, 5, move |dst| pack(kernels, dst));
     let want = run(rule).next().unwrap();
     if let Some(got) = run(tested).find(|got| *got != want) {
         let at = (0..got.len()).find(|&i| got[i] != want[i]).unwrap();
         let isa = tested.isa().name();
         panic!(
-            "{isa} pack {codec:?} from {} by {args:?}, byte {at}: {:02x} instead of {:02x}",
-            from.name(),
-            got[at],
-            want[at]
+            "{isa} pack {codec:?} from {from} by {args:?}, byte {at}: {:02x} instead of {:02x}",
+            got[at], want[at]
         );
     }
 }
