@@ -220,13 +220,22 @@ fn blocks_of<D: Decode, L: Lane<N>, const N: usize, const M: usize>(
         let (header, packed) = block.split_first_chunk::<1>().expect("a scale");
         (header, packed.first_chunk::<M>().expect("the codes of a block"))
     };
+    let LineAligned(together) = &mut LineAligned([[0; M]; ASKED_TOGETHER]);
+    let LineAligned(bytes) = &mut LineAligned([[[0; GROUP]; MX_BLOCK / GROUP]; ASKED_TOGETHER]);
     for first in (0..a.tiles).step_by(ASKED_TOGETHER) {
         let blocks = first..a.tiles.min(first + ASKED_TOGETHER);
         let plain = whole && all_plain(decode, blocks.clone().map(block));
+        if M < MX_BLOCK {
+            // In one loop, for that over one block is too short for vectors.
+            for (to, t) in together.iter_mut().zip(blocks.clone()) {
+                *to = *block(t).1;
+            }
+            let packed = &together.as_flattened()[..blocks.len() * M];
+            spread(bits, packed, bytes.as_flattened_mut());
+        }
         for t in blocks {
             let (header, packed) = block(t);
-            let mut bytes = [[0; GROUP]; MX_BLOCK / GROUP];
-            let codes = spread(bits, packed, &mut bytes);
+            let codes = if M < MX_BLOCK { &bytes[t - first] } else { packed.as_chunks().0 };
             let (scale, start) = (decode.scale(header[0]), on.start(t));
             if plain {
                 for (codes, at) in codes.iter().zip([start, start.wrapping_add_signed(beside)]) {

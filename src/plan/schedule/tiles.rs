@@ -25,7 +25,7 @@ const LEAST_COPIES: u64 = 4;
 
 /// Tiles are taken in rows where a kernel packs them from where they lie, or copies them; others are brought together first.
 pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<'_>) -> Schedule {
-    let Conversion { src, dst, op, streams, tuning, .. } = conversion;
+    let Conversion { src, dst, op, tuning, .. } = conversion;
     let below = below(loops, parts, conversion);
     let in_place = match (dst.codec, op) {
         (Some(codec), Op::Convert(number, _)) if src.codec.is_none() => {
@@ -46,7 +46,7 @@ pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<
     let (bytes, elements) = (dst.block_bytes, dst.codec.map_or(1, |codec| codec.tile().elements()));
     let follows = |l: &Loop| stays_in_range(l) && l.step[4] == bytes as i64;
     let row = loops.last().filter(|l| follows(l)).map_or(1, |l| l.n).saturating_mul(elements as u64);
-    let is_apart = streams && bytes < LINE && row < tuning.call_elements as u64;
+    let is_apart = bytes < LINE && row < tuning.call_elements as u64;
     let reads_in_place = in_place.is_some() && !is_apart && !(0..loops.len()).any(repeats);
     if conversion.maps_tiles(parts) || reads_in_place {
         in_rows(loops, parts, (in_place, below), conversion)
