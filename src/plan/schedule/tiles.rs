@@ -25,7 +25,7 @@ const LEAST_COPIES: u64 = 4;
 
 /// Tiles are taken in rows where a kernel packs them from where they lie, or copies them; others are brought together first.
 pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<'_>) -> Schedule {
-    let Conversion { src, dst, op, tuning, .. } = conversion;
+    let Conversion { src, dst, op, streams, tuning, .. } = conversion;
     let below = below(loops, parts, conversion);
     let in_place = match (dst.codec, op) {
         (Some(codec), Op::Convert(number, _)) if src.codec.is_none() => {
@@ -42,11 +42,13 @@ pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<
         _ => None,
     };
     let repeats = |i: usize| loops[i].n >= LEAST_COPIES && stays_in_range(&loops[i]) && !is_read(parts, i);
-    // Small tiles that do not follow one another in memory would be put into parts of lines, and few of them cost less than the call.
+    // Small tiles that do not follow one another in memory would be put into parts of lines, and few of them cost less than the call. In the
+    // caches that is so where they are halves of faces.
     let (bytes, elements) = (dst.block_bytes, dst.codec.map_or(1, |codec| codec.tile().elements()));
     let follows = |l: &Loop| stays_in_range(l) && l.step[4] == bytes as i64;
     let row = loops.last().filter(|l| follows(l)).map_or(1, |l| l.n).saturating_mul(elements as u64);
-    let is_apart = bytes < LINE && row < tuning.call_elements as u64;
+    let apart = streams || in_place.is_some_and(|tile| tile.faces.is_some());
+    let is_apart = apart && bytes < LINE && row < tuning.call_elements as u64;
     let reads_in_place = in_place.is_some() && !is_apart && !(0..loops.len()).any(repeats);
     if conversion.maps_tiles(parts) || reads_in_place {
         in_rows(loops, parts, (in_place, below), conversion)
