@@ -13,7 +13,7 @@ use crate::memory::{
 use crate::vectors::binary32::{self, Source};
 use crate::vectors::lanes::{Bf16, F16, F32, Sen169};
 use crate::vectors::steps::{
-    self, Bf16ToSen169, By, E4M3To, F16ToBf16, F16ToSen169, Sen169ToBf16, Sen169ToF16, Step,
+    self, Bf16ToSen169, By, E4M3To, E5M2To, F16ToBf16, F16ToSen169, Sen169ToBf16, Sen169ToF16, Step,
 };
 
 /// A conversion whose window [`Conversion::new`] has found to lie inside both slices in every iteration of the outer loops.
@@ -420,6 +420,9 @@ fn run(level: impl Level, from: Number, to: Number, src: &[u8], dst: &mut [Maybe
         (Number::E4M3, Number::Bf16) => part!(level, steps::convert::<E4M3To<Bf16>, 1, 2>(src, dst)),
         (Number::E4M3, Number::F16) => part!(level, steps::convert::<E4M3To<F16>, 1, 2>(src, dst)),
         (Number::E4M3, Number::Sen169) => part!(level, steps::convert::<E4M3To<Sen169>, 1, 2>(src, dst)),
+        (Number::E5M2, Number::Bf16) => part!(level, steps::convert::<E5M2To<Bf16>, 1, 2>(src, dst)),
+        (Number::E5M2, Number::F16) => part!(level, steps::convert::<E5M2To<F16>, 1, 2>(src, dst)),
+        (Number::E5M2, Number::Sen169) => part!(level, steps::convert::<E5M2To<Sen169>, 1, 2>(src, dst)),
         (Number::Bf16, Number::F32) => part!(level, steps::convert::<By<Bf16, F32>, 2, 4>(src, dst)),
         (Number::F16, Number::F32) => part!(level, steps::convert::<By<F16, F32>, 2, 4>(src, dst)),
         (Number::F16, Number::Bf16) => part!(level, steps::convert::<F16ToBf16, 2, 2>(src, dst)),

@@ -152,28 +152,33 @@ impl Step<2, 2> for Sen169ToBf16 {
     }
 }
 
-/// A format of 16 bits: its bits behind the exponent, its bias, and its NaN. It has all numbers of E4M3, and all whole ones of 8 bits.
+/// A format of 16 bits: its bits behind the exponent, its bias, its infinity, and its NaN. It has all numbers of E4M3 and E5M2, and all whole
+/// ones of 8 bits.
 pub(crate) trait Bits16 {
     const FRACTION: u32;
     const BIAS: u16;
+    const INFINITY: u16;
     const NAN: u16;
 }
 
 impl Bits16 for Bf16 {
     const FRACTION: u32 = 7;
     const BIAS: u16 = 127;
+    const INFINITY: u16 = 0x7F80;
     const NAN: u16 = 0x7FC0;
 }
 
 impl Bits16 for F16 {
     const FRACTION: u32 = 10;
     const BIAS: u16 = 15;
+    const INFINITY: u16 = 0x7C00;
     const NAN: u16 = 0x7E00;
 }
 
 impl Bits16 for Sen169 {
     const FRACTION: u32 = 9;
     const BIAS: u16 = 31;
+    const INFINITY: u16 = SEN169_NAN;
     const NAN: u16 = SEN169_NAN;
 }
 
@@ -193,6 +198,31 @@ impl<B: Bits16> Step<1, 2> for E4M3To<B> {
         let out = if magnitude < 2 { (magnitude << B::FRACTION) + one } else { out };
         let out = if magnitude == 0 { 0 } else { out } | sign;
         let out = if magnitude == 0x7F { B::NAN } else { out };
+        out.to_le_bytes()
+    }
+}
+
+/// From E5M2, the upper half of a binary16, to a format of 16 bits, exactly.
+pub(crate) struct E5M2To<B>(PhantomData<B>);
+
+impl<B: Bits16> Step<1, 2> for E5M2To<B> {
+    #[inline(always)]
+    fn step([code]: [u8; 1]) -> [u8; 2] {
+        const BIAS: u16 = 15;
+        let (sign, magnitude) = (u16::from(code & 0x80) << 8, u16::from(code & 0x7F));
+        let normal = (magnitude << (B::FRACTION - 2)) + ((B::BIAS - BIAS) << B::FRACTION);
+        let out = if B::BIAS == BIAS {
+            normal
+        } else {
+            // Subnormals are multiples of 2^-16: 1, 2 and 3. Their first bit is the hidden one, and adds 1 to the exponent.
+            let (one, two) =
+                (B::BIAS.wrapping_sub(17) << B::FRACTION, B::BIAS.wrapping_sub(16) << B::FRACTION);
+            let out = if magnitude < 4 { (magnitude << (B::FRACTION - 1)) + two } else { normal };
+            let out = if magnitude < 2 { (magnitude << B::FRACTION) + one } else { out };
+            if magnitude == 0 { 0 } else { out }
+        };
+        let out = if magnitude == 0x7C { B::INFINITY } else { out } | sign;
+        let out = if magnitude > 0x7C { B::NAN } else { out };
         out.to_le_bytes()
     }
 }
@@ -236,7 +266,7 @@ pub(crate) fn convert<S: Step<M, N>, const M: usize, const N: usize>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::lanes::E4M3;
+    use super::super::lanes::{E4M3, E5M2};
     use super::*;
 
     /// Every code (under Miri every 61st block of 64), alone and among others, as by way of binary32.
@@ -262,6 +292,20 @@ mod tests {
                 By::<E4M3, Bf16>::step([code]),
                 By::<E4M3, F16>::step([code]),
                 By::<E4M3, Sen169>::step([code]),
+            ];
+            assert_eq!(steps, expected, "{code:#04x}");
+        }
+    }
+
+    #[test]
+    fn steps_from_e5m2_are_as_by_way_of_binary32() {
+        for code in 0..=u8::MAX {
+            let steps =
+                [E5M2To::<Bf16>::step([code]), E5M2To::<F16>::step([code]), E5M2To::<Sen169>::step([code])];
+            let expected = [
+                By::<E5M2, Bf16>::step([code]),
+                By::<E5M2, F16>::step([code]),
+                By::<E5M2, Sen169>::step([code]),
             ];
             assert_eq!(steps, expected, "{code:#04x}");
         }
