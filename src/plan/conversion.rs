@@ -143,11 +143,9 @@ impl Conversion<'_> {
         }
     }
 
-    /// The codec of blocks of the source that are rows of tiles, packed as their codes lie, if there are such.
-    pub(crate) fn rows_of_blocks(&self) -> Option<BlockCodec> {
-        self.src
-            .codec
-            .filter(|from| self.dst.codec.is_some_and(|to| Kernels::packs_rows_of_blocks(from, &to)))
+    /// The codec of the source, if rows of its codes are packed as they lie.
+    pub(crate) fn rows_of_codes(&self) -> Option<BlockCodec> {
+        self.src.codec.filter(|from| self.dst.codec.is_some_and(|to| Kernels::packs_codes(from, &to)))
     }
 
     /// Whether a tile that is packed from where it lies is all of a unit of the source: tiles of elements in banks.

@@ -46,12 +46,8 @@ impl Task<'_, '_> {
         let to = self.places.turn(self.out, place(plan, *address));
         match (nest.schedule.in_place, parts) {
             (Some(tile), [part]) => {
-                let blocks = plan.conversion().rows_of_blocks();
-                let mut at = self.moved(part, first);
-                if blocks.is_some() {
-                    // Behind the scale of the first block.
-                    at[1] += 1;
-                }
+                let codes = plan.conversion().rows_of_codes();
+                let at = self.moved(part, first);
                 let src_at = (plan.src.space.unit_at(at[0]) + at[1]) as usize;
                 let moves = row.map_or([0; 3], |i| part.moves[i]);
                 let args = PackArgs {
@@ -65,8 +61,9 @@ impl Task<'_, '_> {
                 };
                 let Task { out, block, scratch, source, source_begin, places, .. } = self;
                 let mut pack = |args: &PackArgs, out: &mut Destination<'_>, to: usize| {
-                    if let Some(from) = &blocks {
-                        return plan.kernels.pack_rows_of_blocks(&codec, from, source, args, out, to);
+                    if let Some(from) = &codes {
+                        let row = at[2] as usize / from.tile().cols();
+                        return plan.kernels.pack_codes(&codec, (from, row), source, args, out, to);
                     }
                     if moves[0] == 0 || args.tiles == 1 {
                         return plan.kernels.pack(&codec, number, source, args, out, to);
@@ -655,49 +652,73 @@ mod tests {
         }
     }
 
-    /// Whole tiles, and those that have parts of blocks, or less than 32 columns; all at once, and by chunks.
+    /// Blocks that become whole tiles, and those of which parts do, or less than 32 columns; blocks of another format; rows of tiles that become
+    /// blocks, in order and not. All at once, and by chunks.
     #[test]
-    fn rows_of_blocks_are_packed_as_by_the_rule() {
+    fn rows_of_codes_are_packed_as_by_the_rule() {
+        let blocks = |cols: u64, format: &str| format!("memref<64x{cols}x{format}>");
+        let tiles = |of: &str| format!("ttnn({of}, layout=TILE)");
         let mut read = 0;
-        for (rows, cols) in [(96, 128), (64, 96), (70, 100)] {
-            let tensor = Tensor { shape: vec![rows, cols], dtype: DType::F32 };
-            let layout = |text: &str| {
-                let descriptor: Descriptor = text.parse().unwrap();
-                descriptor.layout(&tensor, &Placement::default()).unwrap()
-            };
-            let from = layout(&format!("memref<{rows}x{cols}xmxfp8_e4m3>"));
-            let source: Vec<u8> = (0..from.total_bytes() as u32)
-                .map(|i| if i % 33 == 0 { 120 + i / 33 % 7 } else { i * 37 + i / 256 * 11 } as u8)
-                .collect();
-            for to in [
-                "ttnn(dtype=bfloat8_b, layout=TILE)",
-                "ttnn(dtype=bfloat4_b, layout=TILE, tile=(16, 32))",
-                "ttnn(dtype=mxfp8_e4m3, layout=TILE)",
-                "ttnn(dtype=mxint4, layout=TILE, tile=(8, 32))",
-                "ttnn(dtype=bfloat8_b, layout=TILE, tile=(32, 16))",
-                "ttnn(dtype=bfp8_a, layout=TILE)",
-                "ttnn(dtype=bfloat8_b, layout=TILE, transpose_tile=True)",
-                "ttnn(dtype=bfloat8_b, layout=TILE, memory=INTERLEAVED, banks=3, alignment=64)",
-            ] {
-                let (to, options) = (layout(to), Options::default());
-                let plan = Plan::compile(&from, &to, &options).unwrap();
-                read += usize::from(plan.nests.iter().any(|nest| nest.schedule.in_place.is_some()));
-                let mut packed = vec![0; plan.destination_bytes()];
-                plan.execute_on(&Inline, &source, &mut packed).unwrap();
-                let want = reference(&from, &to, &options, &source).unwrap();
-                assert!(packed == want, "{plan}");
-                let chunk = plan.chunk_alignment().max(1);
-                for begin in (0..want.len()).step_by(chunk) {
-                    let end = (begin + chunk).min(want.len());
-                    let mut part = vec![0; end - begin];
-                    let window = plan.source_window(begin..end).unwrap();
-                    let first = window.start;
-                    plan.execute_chunk_from_window(&source[window], first, begin..end, &mut part).unwrap();
-                    assert!(part == want[begin..end], "{begin}..{end} of {plan}");
-                }
+        for cols in [128, 96, 100, 2048] {
+            let to_tiles = [
+                "dtype=bfloat8_b",
+                "dtype=bfloat4_b, tile=(16, 32)",
+                "dtype=mxfp8_e4m3",
+                "dtype=mxint4, tile=(8, 32)",
+                "dtype=bfloat8_b, tile=(32, 16)",
+                "dtype=bfp8_a",
+                "dtype=bfloat8_b, transpose_tile=True",
+                "dtype=bfloat8_b, memory=INTERLEAVED, banks=3, alignment=64",
+            ];
+            let to_blocks = [
+                "dtype=bfloat8_b",
+                "dtype=mxfp8_e4m3",
+                "dtype=mxfp8_e4m3, tile=(16, 32)",
+                "dtype=bfloat8_b, tile=(1, 32)",
+                "dtype=bfloat8_b, tile=(32, 16)",
+                "dtype=bfloat8_b, transpose_tile=True",
+                "dtype=mxfp8_e4m3, memory=INTERLEAVED, banks=3, alignment=64",
+                "dtype=bfloat4_b",
+            ];
+            let pairs = to_tiles.iter().map(|to| (blocks(cols, "mxfp8_e4m3"), tiles(to)));
+            let pairs = pairs.chain(to_blocks.iter().map(|from| (tiles(from), blocks(cols, "mxfp8_e4m3"))));
+            let pairs = pairs.chain([(blocks(cols, "mxfp8_e4m3"), blocks(cols, "mxint8"))]);
+            for (from, to) in pairs {
+                read += usize::from(packs_rows_of_codes(cols, &from, &to));
             }
         }
-        assert!(read >= 10, "{read}");
+        assert!(read >= 25, "{read}");
+    }
+
+    /// Whether the plan of one layout to another, by which the right bytes are made, reads tiles where they lie.
+    fn packs_rows_of_codes(cols: u64, from: &str, to: &str) -> bool {
+        let tensor = Tensor { shape: vec![64, cols], dtype: DType::F32 };
+        let layout = |text: &str| {
+            let descriptor: Descriptor = text.parse().unwrap();
+            descriptor.layout(&tensor, &Placement::default()).unwrap()
+        };
+        let (from, to, options) = (layout(from), layout(to), Options::default());
+        // Scales are among codes here, so that some are any.
+        let source: Vec<u8> = (0..from.total_bytes() as u32)
+            .map(
+                |i| if i % 33 == 0 || i % 1088 < 64 { 120 + i / 33 % 7 } else { i * 37 + i / 256 * 11 } as u8,
+            )
+            .collect();
+        let plan = Plan::compile(&from, &to, &options).unwrap();
+        let mut packed = vec![0; plan.destination_bytes()];
+        plan.execute_on(&Inline, &source, &mut packed).unwrap();
+        let want = reference(&from, &to, &options, &source).unwrap();
+        assert!(packed == want, "{plan}");
+        let chunk = plan.chunk_alignment().max(1) * 7;
+        for begin in (0..want.len()).step_by(chunk) {
+            let end = (begin + chunk).min(want.len());
+            let mut part = vec![0; end - begin];
+            let window = plan.source_window(begin..end).unwrap();
+            let first = window.start;
+            plan.execute_chunk_from_window(&source[window], first, begin..end, &mut part).unwrap();
+            assert!(part == want[begin..end], "{begin}..{end} of {plan}");
+        }
+        plan.nests.iter().any(|nest| nest.schedule.in_place.is_some())
     }
 
     fn one(n: u64, byte: i64, slot: i64) -> Loop {

@@ -383,28 +383,33 @@ impl Kernels {
         }
     }
 
-    /// Whether [`Kernels::pack_rows_of_blocks`] knows these two: compact `mxfp8_e4m3`, and tiles of 32 columns that are not transposed, of an MX
-    /// format or a block float with an exponent of 8 bits, without search or [`Rounding::DeviceOp`](crate::Rounding::DeviceOp).
-    pub fn packs_rows_of_blocks(from: &BlockCodec, to: &BlockCodec) -> bool {
-        pack::packs_rows_of_blocks(from, to)
+    /// Whether [`Kernels::pack_codes`] knows rows of 32 codes of `from`, and tiles of `to`: blocks of `mxfp8_e4m3`, to tiles of 32 columns; these, and
+    /// tiles of 32 columns of `mxfp8_e4m3` or `bfloat8_b`, to blocks of MX formats. No tile is transposed, and block floats that are made have an
+    /// exponent of 8 bits, without search or [`Rounding::DeviceOp`](crate::Rounding::DeviceOp).
+    pub fn packs_codes(from: &BlockCodec, to: &BlockCodec) -> bool {
+        pack::packs_codes(from, to)
     }
 
-    /// The same as [`Kernels::pack`] of what blocks unpack to, of which each is a row of a whole tile: `src_at` is the first code of a block,
-    /// whose scale is the byte in front of it, and columns are a byte apart.
+    /// The same as [`Kernels::pack`] of the values of codes of row `row` of packed tiles of another format: `src_at` is where such a tile begins, or
+    /// the block that is the first row of a tile which is made. A column is a byte; where rows lie in faces, as they are stored, the face beside
+    /// is as many bytes further as a face has.
     ///
     /// # Panics
-    /// As [`Kernels::pack`], unless [`Kernels::packs_rows_of_blocks`] says that it knows both, and unless whole tiles are read, without faces of
-    /// their own.
-    pub fn pack_rows_of_blocks(
+    /// As [`Kernels::pack`], and unless [`Kernels::packs_codes`] says that it knows both, `row` is one of the packed tiles', and whole tiles are made.
+    pub fn pack_codes(
         &self,
         codec: &BlockCodec,
-        from: &BlockCodec,
+        (from, row): (&BlockCodec, usize),
         src: &[u8],
         args: &PackArgs,
         dst: &mut Destination<'_>,
         dst_at: usize,
     ) {
-        let from = Elements::Rows(from);
+        assert!(pack::packs_codes(from, codec), "{from:?} as {codec:?}");
+        assert!(row < from.tile().rows(), "row {row} of {from:?}");
+        let (first, shared) = from.row(row);
+        let args = &PackArgs { src_at: args.src_at.saturating_add(first), ..*args };
+        let from = Elements::Codes(from, shared);
         if let Some(mut packing) = Packing::new(codec, from, src, args, dst, dst_at, self.fuses()) {
             self.table.pack(&mut packing);
         }

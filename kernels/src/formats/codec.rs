@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::bfp::GROUP;
 use super::block::{BlockFormat, Rule};
 use super::mx::MX_BLOCK;
 use super::options::{BlockOptions, Decoding, Rounding};
@@ -213,7 +214,11 @@ impl BlockCodec {
         // Codes of six bits may lie in two bytes.
         let both = u16::from_le_bytes([body[byte], body.get(byte + 1).copied().unwrap_or(0)]);
         let code = (both >> bit) as u8 & (u8::MAX >> (8 - bits));
-        let code = code >> (self.format.code_shift() - self.unused_bits());
+        self.value(code >> (self.format.code_shift() - self.unused_bits()), shared)
+    }
+
+    /// The value of a code under what its group shares.
+    pub(crate) fn value(&self, code: u8, shared: u8) -> f32 {
         match self.rule() {
             Rule::Bfp(bfp) => match self.options.decoding {
                 Decoding::Exact => bfp.unpack(code, shared),
@@ -222,6 +227,13 @@ impl BlockCodec {
             },
             Rule::Mx(element) => element.unpack(code, shared),
         }
+    }
+
+    /// Where in a packed tile of 32 columns the codes of a row begin, if each is a byte, and what its halves share, in bytes from there.
+    pub(crate) const fn row(&self, row: usize) -> (usize, [isize; 2]) {
+        let (left, right) = (self.slot(row, 0), self.slot(row, GROUP));
+        let (first, group) = (self.header_bytes() + left, self.format.group());
+        (first, [(left / group) as isize - first as isize, (right / group) as isize - first as isize])
     }
 }
 

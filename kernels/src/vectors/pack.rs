@@ -6,11 +6,11 @@ use super::bfp_encode::BfpEncode;
 use super::column_packer::ColumnPacker;
 use super::encode::{Encode, MAX_GROUPS, Order};
 use super::groups::GroupLane;
-use super::lanes::{Bf16, E4M3, F16, F32, Lane, Sen169};
+use super::lanes::{Bf16, E4M3, F16, F32, Lane, Sen169, SignMagnitude};
 use super::mx::MxVector;
 use super::scales::{Plain, Scales, Shared};
 use super::tile_packer::TilePacker;
-use crate::formats::{BlockCodec, BlockFormat, GROUP, MX_BLOCK, Number, Rounding, Rule, TileShape};
+use crate::formats::{BlockCodec, BlockFormat, Decoding, GROUP, MX_BLOCK, Number, Rounding, Rule, TileShape};
 use crate::level::{Level, part};
 use crate::memory::{
     ArrayOffsets, Arrays, CACHE_LINE, Destination, InOnePage, LineAligned, Output, as_uninit, as_written,
@@ -107,9 +107,8 @@ impl PackArgs {
 pub(crate) enum Elements<'a> {
     /// Numbers.
     Numbers(Number),
-    /// Codes of [`packs_rows_of_blocks`]'s blocks: a row of a tile is one of them, and `src_at` the first code of one. Its scale is the byte in
-    /// front of that.
-    Rows(&'a BlockCodec),
+    /// Codes of a byte, and from the first one of a row to what its halves share, in bytes.
+    Codes(&'a BlockCodec, [isize; 2]),
 }
 
 impl Elements<'_> {
@@ -118,18 +117,20 @@ impl Elements<'_> {
     fn size(self) -> usize {
         match self {
             Elements::Numbers(number) => number.size(),
-            Elements::Rows(_) => 1,
+            Elements::Codes(..) => 1,
         }
     }
 
-    /// The value of the element whose first byte is `at`, in column `col` of its tile.
+    /// The value of the element at byte `at`, in column `col` of a row that begins at byte `row`.
     #[inline(always)]
-    fn load(self, src: &[u8], at: usize, col: usize) -> f32 {
+    fn load(self, src: &[u8], at: usize, (row, col): (usize, usize)) -> f32 {
         match self {
             Elements::Numbers(number) => {
                 f32::from_bits(number.convert(Number::F32, number.load(src, at)) as u32)
             }
-            Elements::Rows(codec) => codec.decode_at(&src[at - 1 - col..], 0, col),
+            Elements::Codes(codec, shared) => {
+                codec.value(src[at], src[row.wrapping_add_signed(shared[col / GROUP])])
+            }
         }
     }
 }
@@ -139,12 +140,18 @@ fn replaces_elements(codec: &BlockCodec) -> bool {
     codec.options().rounding == Rounding::DeviceOp || matches!(codec.rule(), Rule::Bfp(bfp) if bfp.narrow)
 }
 
-/// Whether tiles of `to` are packed from rows that are blocks of `from`, as their codes lie: 32 columns of `mxfp8_e4m3`.
-pub(crate) fn packs_rows_of_blocks(from: &BlockCodec, to: &BlockCodec) -> bool {
-    let options = to.options();
-    let plain = !(options.compact || options.transposed || options.search || replaces_elements(to));
-    let blocks = from.format() == BlockFormat::MxFp8E4M3 && from.options().compact;
-    blocks && plain && to.tile().cols() == MX_BLOCK
+/// Whether rows of 32 codes of `from` are packed to `to` as they lie: blocks of `mxfp8_e4m3` to rows of tiles; these, and rows of tiles of it or of
+/// `bfloat8_b`, to blocks.
+pub(crate) fn packs_codes(from: &BlockCodec, to: &BlockCodec) -> bool {
+    let (of, options) = (from.options(), to.options());
+    let known = match from.format() {
+        BlockFormat::MxFp8E4M3 => true,
+        BlockFormat::Bfp8B => options.compact && of.decoding == Decoding::Exact,
+        _ => false,
+    };
+    let plain = !(of.transposed || options.transposed || options.search || replaces_elements(to));
+    let rows = of.compact || options.compact;
+    known && plain && rows && from.tile().cols() == MX_BLOCK && to.tile().cols() == MX_BLOCK
 }
 
 /// Tiles whose bytes [`Packing::new`] has found to lie inside both slices.
@@ -187,12 +194,12 @@ impl<'a> Packing<'a> {
         if a.rows > 0 && a.cols > 0 {
             assert_readable(src.len(), a.src_at, from.size(), a.src_loops(tile, a.tiles));
         }
-        if let Elements::Rows(blocks) = from {
-            assert!(packs_rows_of_blocks(blocks, codec), "{blocks:?} as {codec:?}");
-            assert!(whole && a.src_col == 1 && a.faces.is_none(), "{a:?} are not rows of {blocks:?}");
-            let scale = a.src_at.wrapping_sub(1);
-            let rows = [(a.tiles, a.src_tile), (a.rows, a.src_row)];
-            assert_readable(src.len(), scale, 1, rows.into_iter());
+        if let Elements::Codes(_, shared) = from {
+            assert!(whole && a.src_col == 1, "{a:?} are not rows of codes");
+            for shared in shared {
+                let rows = [(a.tiles, a.src_tile), (a.rows, a.src_row)];
+                assert_readable(src.len(), a.src_at.wrapping_add_signed(shared), 1, rows.into_iter());
+            }
         }
         assert!(a.tiles == 1 || a.dst_tile >= bytes, "{a:?} packs tiles of {bytes} bytes over each other");
         let step = isize::try_from(a.dst_tile).unwrap_or(isize::MAX);
@@ -294,10 +301,10 @@ fn tiles<E: Encode>(level: impl Level, on: &mut Packing<'_>, encode: E) {
     let rows = stored.whole() && stored.col == on.from.size() as isize && !encode.replaces_elements();
     let from = match on.from {
         Elements::Numbers(from) => from,
-        Elements::Rows(from) if !E::SEARCHES => {
-            return part!(level, rows_of_blocks(on.lend(), from, encode));
+        Elements::Codes(from, shared) if !E::SEARCHES => {
+            return part!(level, tiles_of_codes(on.lend(), (from, shared), encode));
         }
-        Elements::Rows(_) => return,
+        Elements::Codes(..) => return,
     };
     let columns = on.args.packs_columns(on.codec, from);
     match from {
@@ -348,28 +355,26 @@ fn in_place_tiles<E: Encode, L: GroupLane<N>, const N: usize>(on: Packing<'_>, e
     );
 }
 
-/// Tiles whose rows are blocks of codes behind their scales.
+/// Tiles whose rows are codes with a scale for each half.
 #[inline(always)]
-fn rows_of_blocks<E: Encode>(on: Packing<'_>, from: &BlockCodec, encode: E) {
+fn tiles_of_codes<E: Encode>(on: Packing<'_>, (codec, [left, right]): (&BlockCodec, [isize; 2]), encode: E) {
     let (src, step, tile) = (on.src, on.args.src_row, on.codec.tile());
+    let tall = tile.face_rows();
     tiles_in_place::<E, E4M3, 1, _>(
         on,
         encode,
         #[inline(always)]
         |at| {
             let mut shared = [0; MAX_GROUPS];
-            // Faces beside each other have the same rows.
-            for (down, faces) in
-                shared.chunks_mut(2 * tile.face_rows()).take(tile.rows() / tile.face_rows()).enumerate()
-            {
-                let (left, right) = faces.split_at_mut(tile.face_rows());
-                for (row, (left, right)) in left.iter_mut().zip(right).enumerate() {
-                    let row = (down * tile.face_rows() + row) as isize;
-                    let scale = src[(at - 1).wrapping_add_signed(row.wrapping_mul(step))];
-                    (*left, *right) = (scale, scale);
+            let faces = shared.chunks_mut(2 * tall).take(tile.rows() / tall);
+            for (down, faces) in faces.enumerate() {
+                for row in 0..tall {
+                    let at = at.wrapping_add_signed(((down * tall + row) as isize).wrapping_mul(step));
+                    faces[row] = src[at.wrapping_add_signed(left)];
+                    faces[tall + row] = src[at.wrapping_add_signed(right)];
                 }
             }
-            Shared { codec: from, shared }
+            Shared { codec, shared }
         },
     );
 }
@@ -422,7 +427,10 @@ fn tiles_of_columns<E: Encode, L: GroupLane<N>, const N: usize>(mut on: Packing<
 /// time, and put behind their scales from there.
 #[inline(always)]
 fn blocks(level: impl Level, on: &mut Packing<'_>, encode: MxVector) {
-    let Elements::Numbers(from) = on.from else { return };
+    let from = match on.from {
+        Elements::Numbers(from) => from,
+        Elements::Codes(from, shared) => return blocks_of_codes(level, on, (from, shared), encode),
+    };
     let runs = on.args.src_col == from.size() as isize;
     let whole = runs && on.args.rows == 1 && on.args.cols == MX_BLOCK;
     let columns = on.args.packs_columns(on.codec, from);
@@ -446,8 +454,46 @@ const BLOCKS: usize = TileShape::MAX_ELEMENTS / MX_BLOCK;
 /// What a batch of blocks is packed to: all scales, then all codes.
 type PackedBlocks = [u8; BLOCKS + TileShape::MAX_ELEMENTS];
 
+/// Blocks of codes with a scale for each half.
 #[inline(always)]
-fn in_place_blocks<L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode: MxVector) {
+fn blocks_of_codes(
+    level: impl Level,
+    on: &mut Packing<'_>,
+    (codec, shared): (&BlockCodec, [isize; 2]),
+    encode: MxVector,
+) {
+    let (src, args) = (on.src, on.args);
+    let scales = move |first: usize, count: usize| {
+        let mut each = [0; MAX_GROUPS];
+        for (i, halves) in each.as_chunks_mut::<2>().0.iter_mut().enumerate().take(count) {
+            let at = args.src_at.wrapping_add_signed(((first + i) as isize).wrapping_mul(args.src_tile));
+            *halves = shared.map(|shared| src[at.wrapping_add_signed(shared)]);
+        }
+        Shared { codec, shared: each }
+    };
+    match codec.rule() {
+        Rule::Mx(_) => part!(level, blocks_in_place::<E4M3, 1, _>(on.lend(), encode, scales)),
+        Rule::Bfp(_) => part!(level, blocks_in_place::<SignMagnitude, 1, _>(on.lend(), encode, scales)),
+    }
+}
+
+#[inline(always)]
+fn in_place_blocks<L: GroupLane<N>, const N: usize>(on: Packing<'_>, encode: MxVector) {
+    blocks_in_place::<L, N, _>(
+        on,
+        encode,
+        #[inline(always)]
+        |_, _| Plain::<L>::NEW,
+    );
+}
+
+/// Blocks whose groups have scales: `scales` finds those of so many blocks from one on.
+#[inline(always)]
+fn blocks_in_place<L: GroupLane<N>, const N: usize, S: Scales<N>>(
+    mut on: Packing<'_>,
+    encode: MxVector,
+    scales: impl Fn(usize, usize) -> S,
+) {
     let (src, args, step) = (on.src, on.args, on.args.src_tile);
     let [_, beside] = on.args.stored(on.codec).faces();
     // The call that comes next may be of the blocks behind these.
@@ -474,7 +520,7 @@ fn in_place_blocks<L: GroupLane<N>, const N: usize>(mut on: Packing<'_>, encode:
             let batch = |ahead: usize| offsets.arrays(src, on.at(first + ahead * count));
             let later = if goes_on { 2 } else { last.min(2) };
             let here = [batch(0), batch(last.min(1))];
-            packer.pack::<L>(here, batch(later), Plain::<L>::NEW, as_written(packed));
+            packer.pack::<L>(here, batch(later), scales(first, count), as_written(packed));
             put_blocks(&mut on, first, count, packed);
             first += count;
         }
@@ -643,7 +689,7 @@ fn gather_any(on: &Packing<'_>, at: usize, col: isize, line: &mut [[u8; 4]]) {
         _ => {
             for (c, to) in line.iter_mut().enumerate() {
                 let at = at.wrapping_add_signed((c as isize).wrapping_mul(col));
-                *to = on.from.load(on.src, at, c).to_le_bytes();
+                *to = on.from.load(on.src, at, (at, c)).to_le_bytes();
             }
         }
     }
@@ -704,9 +750,10 @@ pub(crate) fn scalar(on: &mut Packing<'_>) {
         for r in 0..args.rows {
             for c in 0..args.cols {
                 let (face, within) = (c / tile.face_cols(), (c % tile.face_cols()) as isize);
+                let begin = on.at(t).wrapping_add_signed(read.row(r, 0));
                 let at = on.at(t).wrapping_add_signed(read.row(r, face));
                 let at = at.wrapping_add_signed(within.wrapping_mul(col));
-                values[r * tile.cols() + c] = on.from.load(on.src, at, c);
+                values[r * tile.cols() + c] = on.from.load(on.src, at, (begin, c));
             }
         }
         codec.pack_scalar(values, packed);

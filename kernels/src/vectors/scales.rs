@@ -90,9 +90,6 @@ impl Scales<1> for Shared<'_> {
     }
 
     fn value(&self, g: usize, [code]: [u8; 1]) -> f32 {
-        match self.codec.rule() {
-            Rule::Bfp(bfp) => bfp.unpack(code, self.shared[g]),
-            Rule::Mx(element) => element.unpack(code, self.shared[g]),
-        }
+        self.codec.value(code, self.shared[g])
     }
 }

@@ -675,16 +675,23 @@ mod tests {
 
     #[test]
     fn faces_are_packed_in_place_where_their_rows_are() {
-        let place = |dtype, from: &str, to: &str| {
-            plan(&[64, 128], dtype, from, to, Store::Cached).nests[0].schedule.in_place
+        let place_of = |shape: &[u64], dtype, from: &str, to: &str| {
+            plan(shape, dtype, from, to, Store::Cached).nests[0].schedule.in_place
         };
+        let place = |dtype, from: &str, to: &str| place_of(&[64, 128], dtype, from, to);
         let (f32_tiles, bfp8) = ("ttnn(dtype=float32, layout=TILE)", "ttnn(dtype=bfloat8_b, layout=TILE)");
         let tile = place(DType::F32, f32_tiles, bfp8).unwrap();
         assert_eq!((tile.rows, tile.cols, tile.src_row, tile.src_col), (32, 32, 64, 4));
         assert_eq!(tile.faces, Some([2048, 1024]));
-        // A block of a row of MX blocks is a row of two faces.
-        let block = place(DType::F32, f32_tiles, "memref<64x128xmxfp8_e4m3>").unwrap();
-        assert_eq!((block.rows, block.cols, block.src_col, block.faces), (1, 32, 4, Some([0, 1024])));
+        // A block of a row of MX blocks is a row of two faces, where a row has as many as a call should.
+        let block = |cols: u64| {
+            let to = format!("memref<64x{cols}xmxfp8_e4m3>");
+            let of = |dtype, from: &str| place_of(&[64, cols], dtype, from, &to);
+            [of(DType::F32, f32_tiles), of(DType::F32, bfp8)]
+                .map(|place| place.map(|block| (block.rows, block.cols, block.src_col, block.faces)))
+        };
+        assert_eq!(block(2048), [Some((1, 32, 4, Some([0, 1024]))), Some((1, 32, 1, Some([0, 256])))]);
+        assert_eq!(block(512), [None; 2]);
         // No kernel packs other numbers as they lie.
         assert_eq!(place(DType::F8E4M3, "ttnn(dtype=fp8_e4m3, layout=TILE)", bfp8), None);
         let transposed = "ttnn(dtype=float32, layout=TILE, transpose_tile=True)";

@@ -36,8 +36,8 @@ pub(super) fn schedule(loops: &[Loop], parts: &[Gather], conversion: Conversion<
                 .filter(|tile| tile.is_fast(&codec, number, step as isize))
                 .filter(|tile| tile.faces.is_none() || rows_of_faces(tile))
         }
-        (Some(codec), Op::Convert(..)) if conversion.rows_of_blocks().is_some() => {
-            rows_of_blocks(parts, codec.tile())
+        (Some(codec), Op::Convert(..)) => {
+            conversion.rows_of_codes().and_then(|from| rows_of_codes(parts, from.tile(), codec.tile()))
         }
         _ => None,
     };
@@ -151,7 +151,7 @@ fn in_rows(
 ) -> Schedule {
     let Conversion { src, dst, tuning, .. } = conversion;
     let mut schedule = Schedule { in_place, ..Schedule::new(loops) };
-    let near = if conversion.rows_of_blocks().is_some() { 1 } else { src.block_bytes as isize };
+    let near = if conversion.rows_of_codes().is_some() { 1 } else { src.block_bytes as isize };
     if let Some(row) = below {
         let mut schedule = columns_of(loops, row, BLOCKS_BELOW);
         let follows = schedule.order.last().filter(|&&i| i != row);
@@ -170,7 +170,7 @@ fn in_rows(
     // What is copied may lie in any unit of the source, and what is packed go to any of the destination.
     let copies = in_place.is_none();
     let is_unit = in_place.as_ref().is_some_and(|tile| conversion.is_unit(tile));
-    let goes_on = |i: usize| reads(i)[0] == 0 || is_unit && reads(i)[1..] == [0; 2];
+    let goes_on = |i: usize| (reads(i)[0], reads(i)[2]) == (0, 0) || is_unit && reads(i)[1..] == [0; 2];
     let suits = |&i: &usize| if copies { stays_in_range(&loops[i]) } else { goes_on(i) };
     let row = schedule.order.last().copied().filter(suits);
     let row = row.map(|row| longer_row(loops, row, dst.codec, tuning, suits));
@@ -209,9 +209,9 @@ fn distance_to_later_tiles(
     }
 }
 
-/// The same of blocks, each a row of a whole tile: their codes are a byte each, in the order of their slots.
-fn rows_of_blocks(parts: &[Gather], shape: TileShape) -> Option<InPlace> {
-    let [Gather { src: [_, _, 0], slot: 0, moves, loops }] = parts else { return None };
+/// The same of rows of codes, which are a byte each: blocks that are rows of a whole tile, or rows of tiles, each of which is a block.
+fn rows_of_codes(parts: &[Gather], from: TileShape, shape: TileShape) -> Option<InPlace> {
+    let [Gather { src: [_, _, first], slot: 0, moves, loops }] = parts else { return None };
     let cols = shape.cols();
     let mut tile = InPlace { rows: 1, cols: 1, src_row: 0, src_col: 0, faces: None };
     for l in loops {
@@ -223,8 +223,13 @@ fn rows_of_blocks(parts: &[Gather], shape: TileShape) -> Option<InPlace> {
             _ => return None,
         }
     }
+    if from.rows() > 1 {
+        tile.faces = Some([0, (from.face_rows() * from.face_cols()) as isize]);
+    }
     let whole = (tile.rows, tile.cols) == (shape.rows(), cols);
-    (whole && moves.iter().all(|moves| (moves[0], moves[2]) == (0, 0))).then_some(tile)
+    let begins = |slot: i64| slot % cols as i64 == 0;
+    let of_rows = begins(*first) && moves.iter().all(|moves| moves[0] == 0 && begins(moves[2]));
+    (whole && of_rows).then_some(tile)
 }
 
 /// The strides of a tile's elements in the source, if its valid elements are a corner of even rows and columns, or all of it in

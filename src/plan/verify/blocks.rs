@@ -100,23 +100,15 @@ fn apart(parts: &[Gather], tile: TileShape) -> Result<()> {
     Ok(())
 }
 
-/// Whether a tile read in place has the same elements in the same slots as its one part. Of blocks that are rows of tiles each row is one of
-/// them, from its first slot on, and slot and byte of an element advance together.
+/// Whether a tile read in place has the same elements in the same slots as its one part.
 fn reads_as(tile: InPlace, parts: &[Gather], shape: TileShape, conversion: Conversion<'_>) -> bool {
     let [part] = parts else { return false };
     let InPlace { rows, cols, src_row, src_col, faces } = tile;
-    let block = conversion.src.block_bytes as i64;
-    let is_row = |l: &Loop| l.step[1] != 0 && l.step[1] % block == 0 && l.step[2] == 0;
-    let is_column = |l: &Loop| l.step[1] == 0 && (l.step[2], l.step[5]) == (1, 1);
-    let blocks = conversion.rows_of_blocks().is_some()
-        && (part.src[2] == 0 && part.moves.iter().all(|moves| (moves[0], moves[2]) == (0, 0)))
-        && (rows, cols, faces) == (shape.rows(), shape.cols(), None)
-        && part.loops.iter().all(|l| is_row(l) || is_column(l) && l.n == cols as u64);
-    if !blocks && conversion.src.codec.is_some()
-        || part.slot != 0
-        || part.loops.iter().any(|l| l.step[0] != 0)
-    {
+    if part.slot != 0 || part.loops.iter().any(|l| l.step[0] != 0) {
         return false;
+    }
+    if conversion.src.codec.is_some() {
+        return reads_codes_as(tile, part, shape, conversion);
     }
     let inside = (1..=shape.rows()).contains(&rows) && (1..=shape.cols()).contains(&cols);
     let inside = inside && (faces.is_none() || (rows, cols) == (shape.rows(), shape.cols()));
@@ -133,9 +125,28 @@ fn reads_as(tile: InPlace, parts: &[Gather], shape: TileShape, conversion: Conve
         (cols, 1, src_col),
     ];
     let corner = corner.map(|(n, slots, bytes)| (n as u64, slots as i64, bytes as i64));
-    let bytes = |l: &Loop| if blocks { l.step[1] + l.step[2] } else { l.step[1] };
-    let loops = part.loops.iter().map(|l| (l.n, l.step[5], bytes(l)));
+    let loops = part.loops.iter().map(|l| (l.n, l.step[5], l.step[1]));
     inside && joined(corner.into_iter()) == joined(loops)
+}
+
+/// The same of codes: each row of the tile is all of a row of a packed tile of the source, from its first slot on, in the order of its slots. Of
+/// several rows each is in a tile of its own.
+fn reads_codes_as(tile: InPlace, part: &Gather, shape: TileShape, conversion: Conversion<'_>) -> bool {
+    let Some(from) = conversion.rows_of_codes() else { return false };
+    let (packed, cols) = (from.tile(), shape.cols() as i64);
+    let faces = (packed.rows() > 1).then(|| [0, (packed.face_rows() * packed.face_cols()) as isize]);
+    let place = InPlace { rows: shape.rows(), cols: shape.cols(), faces, src_col: 1, ..tile };
+    let begins = |at: &[i64; 3]| at[2] % cols == 0;
+    let moves = part.moves.iter().all(|moves| moves[0] == 0 && begins(moves));
+    let column = |l: &Loop| (l.n as i64, l.step[1], l.step[2], l.step[5]) == (cols, 0, 1, 1);
+    let row =
+        |l: &Loop| (l.n, l.step[1], l.step[2], l.step[5]) == (tile.rows as u64, tile.src_row as i64, 0, cols);
+    let loops = match &part.loops[..] {
+        [one] => column(one) && tile.rows == 1,
+        [one, other] => column(one) && row(other) || row(one) && column(other),
+        _ => false,
+    };
+    tile == place && packed.cols() as i64 == cols && begins(&part.src) && moves && loops
 }
 
 /// Loops over slots and bytes, the greatest step over slots first, joined where one goes on where another ends: the same
@@ -296,16 +307,18 @@ mod tests {
         assert!(!reads_as(tile, &[part(0, &[(16, 1, 4)])], shape, plan.conversion()));
     }
 
+    /// A plan of matrices of these sizes.
+    fn plan_of(shape: [u64; 2], from: &str, to: &str) -> Plan {
+        let tensor = Tensor { shape: shape.to_vec(), dtype: DType::F32 };
+        let [from, to] = [from, to]
+            .map(|text| text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap());
+        Plan::compile(&from, &to, &Options::default()).unwrap()
+    }
+
     #[test]
-    fn rows_of_blocks_are_read_in_place_as_their_part_says() {
+    fn blocks_of_codes_are_read_in_place_as_their_part_says() {
         let to = "ttnn(dtype=bfloat8_b, layout=TILE, tile=(2, 32))";
-        let plans = ["mxfp8_e4m3", "mxfp4"].map(|format| {
-            let tensor = Tensor { shape: vec![2, 64], dtype: DType::F32 };
-            let [from, to] = [&format!("memref<2x64x{format}>"), to].map(|text| {
-                text.parse::<Descriptor>().unwrap().layout(&tensor, &Placement::default()).unwrap()
-            });
-            Plan::compile(&from, &to, &Options::default()).unwrap()
-        });
+        let plans = ["mxfp8_e4m3", "mxfp4"].map(|f| plan_of([2, 64], &format!("memref<2x64x{f}>"), to));
         let shape = TileShape::new(2, 32).unwrap();
         let step = |byte, from, to| [0, byte, from, 0, 0, to];
         let right = Gather {
@@ -319,10 +332,8 @@ mod tests {
             reads_as(place, std::slice::from_ref(part), shape, plans[0].conversion())
         };
         assert!(reads(place, &right));
-        assert!(
-            !reads_as(place, std::slice::from_ref(&right), shape, plans[1].conversion()),
-            "codes of half a byte"
-        );
+        let half = reads_as(place, std::slice::from_ref(&right), shape, plans[1].conversion());
+        assert!(!half, "codes of half a byte");
         assert!(!reads(InPlace { src_row: 33, ..place }, &right), "other rows");
         assert!(!reads(InPlace { src_col: 2, ..place }, &right), "other columns");
         assert!(!reads(InPlace { faces: Some([0, 16]), ..place }, &right), "faces");
@@ -333,12 +344,42 @@ mod tests {
             reads(place, &part)
         };
         assert!(changed(&|part| part.src[1] = 0), "another block");
+        assert!(changed(&|part| part.loops.swap(0, 1)), "in any order");
         assert!(!changed(&|part| part.src[2] = 1), "from another slot on");
+        assert!(!changed(&|part| part.slot = 1), "to another slot");
         assert!(!changed(&|part| part.moves[0][2] = 16), "half of a block further");
         assert!(!changed(&|part| part.moves[0][0] = 1), "from unit to unit");
         assert!(!changed(&|part| part.loops[0].step[2] = 1), "along a row and across blocks");
         assert!(!changed(&|part| part.loops[1].step = step(1, 0, 1)), "columns in blocks of their own");
         assert!(!changed(&|part| part.loops[1].n = 16), "half of a block");
+        assert!(!changed(&|part| part.loops[0].n = 1) && !changed(&|part| drop(part.loops.pop())));
+    }
+
+    #[test]
+    fn rows_of_tiles_of_codes_are_read_in_place_as_their_part_says() {
+        let plan = plan_of([32, 64], "ttnn(dtype=bfloat8_b, layout=TILE)", "memref<32x64xmxfp8_e4m3>");
+        let shape = TileShape::new(1, 32).unwrap();
+        let right = Gather {
+            src: [0, 1088, 96],
+            moves: vec![[0, 0, 32], [0, 1088, 0]],
+            slot: 0,
+            loops: vec![Loop { n: 32, step: [0, 0, 1, 0, 0, 1] }],
+        };
+        let place = InPlace { rows: 1, cols: 32, src_row: 0, src_col: 1, faces: Some([0, 256]) };
+        let reads = |place: InPlace, part: &Gather| {
+            reads_as(place, std::slice::from_ref(part), shape, plan.conversion())
+        };
+        assert!(reads(place, &right));
+        assert!(!reads(InPlace { faces: None, ..place }, &right), "one run");
+        assert!(!reads(InPlace { faces: Some([0, 16]), ..place }, &right), "another face");
+        assert!(!reads(InPlace { cols: 16, ..place }, &right), "half of a row");
+        let changed = |change: &dyn Fn(&mut Gather)| {
+            let mut part = right.clone();
+            change(&mut part);
+            reads(place, &part)
+        };
+        assert!(!changed(&|part| part.src[2] = 16) && !changed(&|part| part.moves[0][2] = 16), "half rows");
+        assert!(!changed(&|part| part.loops[0].step[2] = 32), "down a column");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::{
 
 /// Every codec, source format and arrangement that takes a path of its own; then many rows on the fast paths.
 pub(crate) fn sweep(tested: &'static Kernels, rule: &'static Kernels) {
-    rows_of_blocks(tested, rule);
+    rows_of_codes(tested, rule);
     let mut random = Random::new(1);
     let packing = codecs().filter(|codec| codec.options().decoding == Decoding::Exact);
     for (turn, codec) in packing.enumerate() {
@@ -142,49 +142,67 @@ pub(crate) fn sweep(tested: &'static Kernels, rule: &'static Kernels) {
     }
 }
 
-/// Rows that are blocks of codes, whose scales are near each other or any, with zeros, NaN and codes that have no hidden bit.
-fn rows_of_blocks(tested: &'static Kernels, rule: &'static Kernels) {
+/// A packed tile whose scales are near each other or any, with zeros, NaN and codes that have no hidden bit.
+fn codes(random: &mut Random, codec: &BlockCodec, turn: usize) -> Vec<u8> {
+    let mut tile = Vec::new();
+    for _ in 0..codec.header_bytes() {
+        let near = 20 + 60 * (turn % 5) as u64 + random.next() % 9;
+        tile.push(if turn % 3 < 2 { near } else { random.next() } as u8);
+    }
+    for row in 0..codec.tile().elements() / 32 {
+        let most = [0x80, 0x7F, 0x78, 0x40, 0x10, 0x08, 1][(turn + row + tile.len()) % 7];
+        tile.extend((0..32).map(|_| (random.next() % most + random.next() % 2 * 0x80) as u8));
+    }
+    tile
+}
+
+/// Rows of codes: blocks to tiles and to other blocks, and rows of tiles to blocks.
+fn rows_of_codes(tested: &'static Kernels, rule: &'static Kernels) {
     let mut random = Random::new(2);
     let compact = BlockOptions { compact: true, ..BlockOptions::default() };
-    let from = BlockCodec::new(BlockFormat::MxFp8E4M3, TileShape::new(1, 32).unwrap(), compact).unwrap();
     let roundings = [Rounding::Host, Rounding::Device, Rounding::Truncate];
     let options = roundings.map(|rounding| BlockOptions { rounding, ..BlockOptions::default() });
+    let options = options.into_iter().chain([compact]);
     let shapes = TileShape::all().filter(|tile| tile.cols() == 32 && (!cfg!(miri) || tile.rows() <= 4));
-    let all = shapes.flat_map(|tile| {
-        let of_tile = move |format| options.map(|options| BlockCodec::new(format, tile, options));
-        BlockFormat::ALL.into_iter().flat_map(of_tile).flatten()
-    });
-    let mut known = 0;
-    for (turn, codec) in all.filter(|to| Kernels::packs_rows_of_blocks(&from, to)).enumerate() {
-        let (tiles, rows) = (3, codec.tile().rows());
-        let mut src = vec![0xEE; 2];
-        for block in 0..tiles * rows {
-            let near = turn % 3 < 2;
-            src.push(
-                (if near { 20 + 60 * (turn % 5) as u64 + random.next() % 9 } else { random.next() }) as u8,
-            );
-            let most = [0x80, 0x7F, 0x78, 0x40, 0x10, 0x08, 1][(turn + block) % 7];
-            src.extend((0..32).map(|_| (random.next() % most + random.next() % 2 * 0x80) as u8));
+    let all: Vec<BlockCodec> = shapes
+        .flat_map(|tile| {
+            let options = options.clone();
+            let of_tile = move |format| options.clone().map(move |o| BlockCodec::new(format, tile, o));
+            BlockFormat::ALL.into_iter().flat_map(of_tile).flatten()
+        })
+        .collect();
+    let plain = |codec: &BlockCodec| codec.options().rounding == Rounding::Host;
+    let mut known = [0; 3];
+    for from in all.iter().filter(|from| plain(from)) {
+        for (turn, to) in all.iter().filter(|to| Kernels::packs_codes(from, to)).enumerate() {
+            let (rows, of_blocks) = (to.tile().rows(), from.options().compact);
+            known[usize::from(of_blocks) + usize::from(of_blocks && to.options().compact)] += 1;
+            let tiles = if to.options().compact && !cfg!(miri) { 70 } else { 3 };
+            let mut src = vec![0xEE; 2];
+            for t in 0..tiles * rows {
+                src.extend(codes(&mut random, from, turn + t));
+            }
+            let (row, bytes) = (turn * 5 % from.tile().rows(), from.tile_bytes() as isize);
+            let face = from.tile().face_rows() * from.tile().face_cols();
+            let args = PackArgs {
+                tiles,
+                src_at: 2,
+                src_tile: bytes,
+                src_row: bytes * tiles as isize,
+                src_col: 1,
+                faces: (from.tile().rows() > 1).then_some([0, face as isize]),
+                rows,
+                cols: 32,
+                pad: 0.0,
+                prefetch_distance: bytes,
+                dst_tile: to.tile_bytes() + turn % 2,
+            };
+            same_by(tested, rule, to, &args, from.format().name(), |kernels, dst| {
+                kernels.pack_codes(to, (from, row), &src, &args, dst, 5);
+            });
         }
-        let args = PackArgs {
-            tiles,
-            src_at: 3,
-            src_tile: 33,
-            src_row: 33 * tiles as isize,
-            src_col: 1,
-            faces: None,
-            rows,
-            cols: 32,
-            pad: 0.0,
-            prefetch_distance: 33,
-            dst_tile: codec.tile_bytes() + turn % 2,
-        };
-        same_by(tested, rule, &codec, &args, "blocks", |kernels, dst| {
-            kernels.pack_rows_of_blocks(&codec, &from, &src, &args, dst, 5);
-        });
-        known += 1;
     }
-    assert!(known > 0);
+    assert!(known.iter().all(|&known| known > 0), "{known:?}");
 }
 
 fn same(
