@@ -384,7 +384,7 @@ impl Kernels {
     }
 
     /// Whether [`Kernels::pack_codes`] knows rows of 32 codes of `from`, and tiles of `to`: blocks of `mxfp8_e4m3`, to tiles of 32 columns; these, and
-    /// tiles of 32 columns of `mxfp8_e4m3` or `bfloat8_b`, to blocks of MX formats. No tile is transposed, and block floats that are made have an
+    /// tiles of 32 columns of `mxfp8_e4m3` or `bfloat8_b`, to other blocks of MX formats. No tile is transposed, and block floats that are made have an
     /// exponent of 8 bits, without search or [`Rounding::DeviceOp`](crate::Rounding::DeviceOp).
     pub fn packs_codes(from: &BlockCodec, to: &BlockCodec) -> bool {
         pack::packs_codes(from, to)

@@ -141,7 +141,7 @@ fn replaces_elements(codec: &BlockCodec) -> bool {
 }
 
 /// Whether rows of 32 codes of `from` are packed to `to` as they lie: blocks of `mxfp8_e4m3` to rows of tiles; these, and rows of tiles of it or of
-/// `bfloat8_b`, to blocks.
+/// `bfloat8_b`, to other blocks.
 pub(crate) fn packs_codes(from: &BlockCodec, to: &BlockCodec) -> bool {
     let (of, options) = (from.options(), to.options());
     let known = match from.format() {
@@ -151,7 +151,8 @@ pub(crate) fn packs_codes(from: &BlockCodec, to: &BlockCodec) -> bool {
     };
     let plain = !(of.transposed || options.transposed || options.search || replaces_elements(to));
     let rows = of.compact || options.compact;
-    known && plain && rows && from.tile().cols() == MX_BLOCK && to.tile().cols() == MX_BLOCK
+    // What is of one format already may be copied.
+    known && plain && rows && from != to && from.tile().cols() == MX_BLOCK && to.tile().cols() == MX_BLOCK
 }
 
 /// Tiles whose bytes [`Packing::new`] has found to lie inside both slices.
@@ -304,6 +305,7 @@ fn tiles<E: Encode>(level: impl Level, on: &mut Packing<'_>, encode: E) {
         Elements::Codes(from, shared) if !E::SEARCHES => {
             return part!(level, tiles_of_codes(on.lend(), (from, shared), encode));
         }
+        // [`packs_codes`] knows none that searches.
         Elements::Codes(..) => return,
     };
     let columns = on.args.packs_columns(on.codec, from);
@@ -676,7 +678,7 @@ fn gather_row(on: &Packing<'_>, stored: &Stored, at: usize, row: usize, line: &m
     }
 }
 
-/// Elements of the source `col` bytes apart, from byte `at`, as f32.
+/// Elements of the source `col` bytes apart, from byte `at`, as f32. Codes are never gathered.
 #[inline(always)]
 fn gather_any(on: &Packing<'_>, at: usize, col: isize, line: &mut [[u8; 4]]) {
     let Elements::Numbers(from) = on.from else { return };

@@ -20,7 +20,7 @@ use crate::memory::{ArrayOffsets, LineAligned, as_written};
 pub(crate) fn knows(from: &BlockCodec, to: &BlockCodec) -> bool {
     let plain = BlockOptions { transposed: from.options().transposed, ..BlockOptions::default() };
     let alike = from.tile() == to.tile() && from.options() == plain && to.options() == plain;
-    alike && (changes_width(from, to) || packs_codes(from, to))
+    alike && (changes_width(from, to) || packs_tiles_of_codes(from, to))
 }
 
 /// Whether both are block floats with an exponent of 8 bits, of different width.
@@ -28,8 +28,8 @@ fn changes_width(from: &BlockCodec, to: &BlockCodec) -> bool {
     is_wide(from) && is_wide(to) && from.code_bits() != to.code_bits()
 }
 
-/// Whether codes of the first are packed to the second as they lie.
-fn packs_codes(from: &BlockCodec, to: &BlockCodec) -> bool {
+/// Whether tiles of the first have codes of a byte that are packed to the second as they lie.
+fn packs_tiles_of_codes(from: &BlockCodec, to: &BlockCodec) -> bool {
     let is_mx = matches!(to.rule(), Rule::Mx(_));
     match from.format() {
         BlockFormat::MxFp8E4M3 => is_wide(to) || is_mx && to.format() != from.format(),
@@ -63,13 +63,13 @@ pub(crate) fn leading(on: Requantizing<'_>) -> usize {
     match (from.rule(), to.rule()) {
         (Rule::Bfp(_), Rule::Bfp(_)) => return other_width(on),
         (Rule::Bfp(_), Rule::Mx(element)) => {
-            pack_codes::<_, SignMagnitude>(MxVector::new(element, to.format(), on.fuses), on);
+            pack_tiles_of_codes::<_, SignMagnitude>(MxVector::new(element, to.format(), on.fuses), on);
         }
         (Rule::Mx(_), Rule::Bfp(bfp)) => {
-            pack_codes::<_, E4M3>(BfpEncode::<false>::new(bfp, to.options(), on.fuses), on);
+            pack_tiles_of_codes::<_, E4M3>(BfpEncode::<false>::new(bfp, to.options(), on.fuses), on);
         }
         (Rule::Mx(_), Rule::Mx(element)) => {
-            pack_codes::<_, E4M3>(MxVector::new(element, to.format(), on.fuses), on);
+            pack_tiles_of_codes::<_, E4M3>(MxVector::new(element, to.format(), on.fuses), on);
         }
     }
     tiles
@@ -77,7 +77,7 @@ pub(crate) fn leading(on: Requantizing<'_>) -> usize {
 
 /// Packs codes of a byte as they lie, group by group as they are stored, which is alike in both formats.
 #[inline(always)]
-fn pack_codes<E: Encode, L: GroupLane<1>>(encode: E, on: Requantizing<'_>) {
+fn pack_tiles_of_codes<E: Encode, L: GroupLane<1>>(encode: E, on: Requantizing<'_>) {
     let Requantizing { from, to, src, step, tiles, dst, .. } = on;
     let (header, groups) = (from.header_bytes(), from.tile().elements() / GROUP);
     let per_scale = from.format().group() / GROUP;

@@ -692,6 +692,9 @@ mod tests {
         };
         assert_eq!(block(2048), [Some((1, 32, 4, Some([0, 1024]))), Some((1, 32, 1, Some([0, 256])))]);
         assert_eq!(block(512), [None; 2]);
+        // Blocks of one format are copied.
+        let blocks = "memref<64x2048xmxfp8_e4m3>";
+        assert_eq!(place_of(&[64, 2048], DType::F32, blocks, blocks), None);
         // No kernel packs other numbers as they lie.
         assert_eq!(place(DType::F8E4M3, "ttnn(dtype=fp8_e4m3, layout=TILE)", bfp8), None);
         let transposed = "ttnn(dtype=float32, layout=TILE, transpose_tile=True)";
