@@ -8,7 +8,7 @@ use super::encode::{Encode, MAX_GROUPS, Order};
 use super::groups::GroupLane;
 use super::lanes::{Bf16, E4M3, F16, F32, Lane, Sen169, SignMagnitude};
 use super::mx::MxVector;
-use super::scales::{Plain, Scales, Shared};
+use super::scales::{GroupScales, Plain, Scales};
 use super::tile_packer::TilePacker;
 use crate::formats::{BlockCodec, BlockFormat, Decoding, GROUP, MX_BLOCK, Number, Rounding, Rule, TileShape};
 use crate::level::{Level, part};
@@ -376,7 +376,7 @@ fn tiles_of_codes<E: Encode>(on: Packing<'_>, (codec, [left, right]): (&BlockCod
                     faces[tall + row] = src[at.wrapping_add_signed(right)];
                 }
             }
-            Shared { codec, shared }
+            GroupScales { codec, shared }
         },
     );
 }
@@ -471,7 +471,7 @@ fn blocks_of_codes(
             let at = args.src_at.wrapping_add_signed(((first + i) as isize).wrapping_mul(args.src_tile));
             *halves = shared.map(|shared| src[at.wrapping_add_signed(shared)]);
         }
-        Shared { codec, shared: each }
+        GroupScales { codec, shared: each }
     };
     match codec.rule() {
         Rule::Mx(_) => part!(level, blocks_in_place::<E4M3, 1, _>(on.lend(), encode, scales)),

@@ -10,7 +10,7 @@ use super::encode::{Encode, MAX_GROUPS, Order};
 use super::groups::GroupLane;
 use super::lanes::{E4M3, SignMagnitude};
 use super::mx::MxVector;
-use super::scales::Shared;
+use super::scales::GroupScales;
 use super::tile_packer::{TilePacker, join};
 use super::unpack::spread;
 use crate::formats::{BlockCodec, BlockFormat, BlockOptions, GROUP, Rule, TileShape};
@@ -99,7 +99,7 @@ fn pack_tiles_of_codes<E: Encode, L: GroupLane<1>>(encode: E, on: Requantizing<'
         packer.pack::<L>(
             [arrays(t), arrays(t + 1)],
             arrays(t + 1),
-            Shared { codec: from, shared },
+            GroupScales { codec: from, shared },
             as_written(out),
         );
     }

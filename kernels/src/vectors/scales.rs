@@ -12,10 +12,10 @@ use crate::formats::{BlockCodec, Rule, SCALE_NAN};
 /// Powers of two, one for each group of a tile.
 pub(crate) trait Scales<const N: usize> {
     /// Makes the exponent fields of groups' largest magnitudes those of their values: 0 of zeros, and 255 of what is no normal number.
-    fn raise(&self, exponents: &mut [u8; MAX_GROUPS]);
+    fn scale_exponents(&self, exponents: &mut [u8; MAX_GROUPS]);
 
     /// Makes factors of values those of elements as they lie.
-    fn divide(&self, factors: &mut [f32; MAX_GROUPS]);
+    fn scale_factors(&self, factors: &mut [f32; MAX_GROUPS]);
 
     /// The value of an element of group `g`.
     fn value(&self, g: usize, element: [u8; N]) -> f32;
@@ -30,10 +30,10 @@ impl<L> Plain<L> {
 
 impl<L: Values<N>, const N: usize> Scales<N> for Plain<L> {
     #[inline(always)]
-    fn raise(&self, _exponents: &mut [u8; MAX_GROUPS]) {}
+    fn scale_exponents(&self, _exponents: &mut [u8; MAX_GROUPS]) {}
 
     #[inline(always)]
-    fn divide(&self, _factors: &mut [f32; MAX_GROUPS]) {}
+    fn scale_factors(&self, _factors: &mut [f32; MAX_GROUPS]) {}
 
     #[inline(always)]
     fn value(&self, _g: usize, element: [u8; N]) -> f32 {
@@ -42,12 +42,12 @@ impl<L: Values<N>, const N: usize> Scales<N> for Plain<L> {
 }
 
 /// Elements that are codes of a byte, and what each group shares.
-pub(crate) struct Shared<'a> {
+pub(crate) struct GroupScales<'a> {
     pub(crate) codec: &'a BlockCodec,
     pub(crate) shared: [u8; MAX_GROUPS],
 }
 
-impl Shared<'_> {
+impl GroupScales<'_> {
     /// The shared byte under which codes as their lane widens them are values.
     #[inline(always)]
     fn one(&self) -> i16 {
@@ -65,9 +65,9 @@ impl Shared<'_> {
     }
 }
 
-impl Scales<1> for Shared<'_> {
+impl Scales<1> for GroupScales<'_> {
     #[inline(always)]
-    fn raise(&self, exponents: &mut [u8; MAX_GROUPS]) {
+    fn scale_exponents(&self, exponents: &mut [u8; MAX_GROUPS]) {
         let (one, nan) = (self.one(), self.nan().map_or(-1, i16::from));
         for (exponent, &shared) in exponents.iter_mut().zip(&self.shared) {
             let (of_elements, shared) = (i16::from(*exponent), i16::from(shared));
@@ -79,9 +79,9 @@ impl Scales<1> for Shared<'_> {
         }
     }
 
-    /// A group whose factor is less than any is of zeros to the one with which it shares a scale.
+    /// A group whose factor would be less than 2^-126 gets 0: under the scale that it shares with a larger one all of its codes are zeros.
     #[inline(always)]
-    fn divide(&self, factors: &mut [f32; MAX_GROUPS]) {
+    fn scale_factors(&self, factors: &mut [f32; MAX_GROUPS]) {
         let one = i32::from(self.one());
         for (factor, &shared) in factors.iter_mut().zip(&self.shared) {
             let field = (factor.to_bits() >> 23) as i32 + i32::from(shared) - one;

@@ -107,7 +107,7 @@ impl<E: Encode, const N: usize> TilePacker<E, N> {
                 encode.search::<L, N>(&here, &amax[..groups], &mut exponents);
             }
             let mut factors = factors(encode, &exponents);
-            scales.divide(&mut factors);
+            scales.scale_factors(&mut factors);
             encode.make_codes(GroupLoop {
                 next,
                 later,
@@ -195,7 +195,7 @@ pub(super) fn exponents<L: GroupLane<N>, const N: usize>(
     for (exponent, &amax) in exponents.iter_mut().zip(amax) {
         *exponent = L::exponent(amax) as u8;
     }
-    scales.raise(&mut exponents);
+    scales.scale_exponents(&mut exponents);
     if pairs {
         let mut others = exponents;
         for pair in others.as_chunks_mut::<2>().0 {
