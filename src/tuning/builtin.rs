@@ -118,17 +118,17 @@ pub const ZEN4: Tuning = Tuning {
 /// AMD's Zen 3 servers: 32 KiB of L1 and 512 KiB of L2 for each core, 32 MiB of L3. One core reads 14 GB/s there in one stream, and 3 to 7
 /// where runs of 128 to 512 bytes lie apart.
 pub const ZEN3: Tuning = Tuning {
-    // With COMMON's, what is written to 8 to 24 MiB has four to nine tenths of the speed in most pairs of layouts; views of every second
-    // element and block formats to rows would have up to 1.7 times this.
+    // With COMMON's, what is written to 8 to 24 MiB has three to nine tenths of the speed in many pairs of layouts; views of every second
+    // element to rows would be up to twice as fast, block formats to rows 1.2 times.
     stream_from: 8 << 20,
     // Backward rows of f32 are copied and converted at 1.4 to 1.9 times the speed of COMMON's 2048.
     run_segment: 8192,
-    // Tiles of any format become f32.T at 1.3 to 2 times the speed of CONSERVATIVE's three numbers, bf16.T at 1.1 to 1.5 times; rows of pages
-    // and every second element have five to nine tenths. Elements of 8 bytes keep CONSERVATIVE's: with 512 and 1 f64 to f32.T is a third slower.
+    // With CONSERVATIVE's, tiles become f32.T at five to eight tenths of the speed, bf16.T at seven to nine; pages to bf16.T would be a quarter
+    // faster, every second f32 to f32.T twice as fast. With 512 and 1 for 8 bytes, and 1 for 4, f64 to f32.T is a third slower.
     transposed_segment: [512, 512, 512, 128],
     transposed_lines: [1, 1, 2, 8],
-    // Without it integers, 8-bit floats and f64 become tiles at 0.4 to 0.9 of the speed, onto banks at 0.3 to 0.7. Without panels that are
-    // fetched it would be slower than nothing brought together.
+    // Without both, u8, i32, E4M3 and f64 become tiles in memory at five to nine tenths of the speed, in banks at three to seven. With the first
+    // alone, i64 and E4M3 to tiles are slower than with neither.
     compacted: 32 << 10,
     panels_fetched: 2,
     // Without it, untilizing and unstickifying have five to eight tenths of the speed.
