@@ -2,6 +2,9 @@
 
 /// An instruction set for which a body is compiled. A value exists only where the processor has it.
 pub(crate) trait Level: Copy {
+    /// Whether it has vectors of 256 bits, which its non-temporal stores are made of then.
+    const PAIRS: bool;
+
     /// Calls `body` as a function of its own, compiled for this instruction set as long as all that it calls is inlined.
     ///
     /// A kernel has loops for each pair of formats, and the analyses of compilers take longer than in proportion to the

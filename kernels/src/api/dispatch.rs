@@ -149,6 +149,9 @@ macro_rules! kernels {
         struct Here(());
 
         impl Level for Here {
+            // Levels that have features have AVX2.
+            const PAIRS: bool = !<[&str]>::is_empty(&[$($feature),*]);
+
             #[inline(always)]
             fn part<R>(self, body: impl FnOnce() -> R) -> R {
                 $(#[target_feature(enable = $feature)])*

@@ -104,7 +104,7 @@ impl Kernels {
             return dst[dst_at..][..bytes].copy_from_slice(from);
         }
         if let Some(copy) = StridedCopy::new(elem, src, src_at, dst, dst_at, w, outer) {
-            let copy = copy.merged().hinted(hints).fetching(ahead).with_pairs(self.has_pairs());
+            let copy = copy.merged().hinted(hints).fetching(ahead);
             match stores {
                 Some(stores) if copy::is_streamed(&copy, stores) => {
                     *pending = true;
@@ -113,12 +113,6 @@ impl Kernels {
                 _ => self.table.copy(copy),
             }
         }
-    }
-
-    /// Whether the level has vectors of 256 bits.
-    #[inline]
-    fn has_pairs(&self) -> bool {
-        cfg!(target_arch = "x86_64") && self.isa() >= Isa::V3
     }
 
     /// Copies `src` to `dst` from byte `dst_at`, with the stores that the destination has: non-temporal ones for whole cache

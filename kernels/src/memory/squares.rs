@@ -19,25 +19,16 @@ pub(crate) type Pair = [[u64; 2]; 2];
 /// A transpose of blocks of `B` registers.
 pub(crate) trait Transpose<const B: usize>: Copy {
     /// Whether there is [`Transpose::pair`]. What is not there is not compiled either: that takes long.
-    const PAIRS: bool = false;
+    const PAIRS: bool;
 
-    /// Whether it is there, and faster than [`Transpose::block`] twice.
-    #[inline(always)]
-    fn has_pairs(self) -> bool {
-        Self::PAIRS
-    }
+    /// Whether squares are made of pairs: they are there, and faster than [`Transpose::block`] twice.
+    const SQUARES_OF_PAIRS: bool;
 
     /// Transposes a block.
     fn block(self, rows: [[u8; REGISTER]; B]) -> [[u8; REGISTER]; B];
 
     /// Transposes two blocks, register by register side by side.
-    ///
-    /// # Panics
-    /// Unless [`Transpose::PAIRS`].
-    #[inline(always)]
-    fn pair(self, _rows: [Pair; B]) -> [Pair; B] {
-        unreachable!("no pairs of blocks of {B} rows")
-    }
+    fn pair(self, rows: [Pair; B]) -> [Pair; B];
 }
 
 /// Blocks along a cache line.
@@ -134,7 +125,7 @@ pub(super) unsafe fn square<const B: usize, T: Transpose<B>>(
     between: impl FnMut(usize),
 ) {
     let aligned = (dst.addr() | dst_step.unsigned_abs()).is_multiple_of(2 * REGISTER);
-    if const { T::PAIRS } && transpose.has_pairs() && (B >= 8 || aligned && !is_crowded(src_step)) {
+    if const { T::SQUARES_OF_PAIRS } && (B >= 8 || aligned && !is_crowded(src_step)) {
         // SAFETY: the caller's promise.
         unsafe { square_of_pairs(src, src_step, dst, dst_step, transpose, between) };
     } else {

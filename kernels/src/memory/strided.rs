@@ -495,7 +495,6 @@ pub(crate) struct StridedCopy<'a> {
     hints: Hints,
     /// What is fetched meanwhile in place of what the hints say, where lines are stored as they are made.
     ahead: Option<Ahead<'a>>,
-    has_pairs: bool,
 }
 
 impl<'a> StridedCopy<'a> {
@@ -523,7 +522,7 @@ impl<'a> StridedCopy<'a> {
             return None;
         }
         let first = WindowCopy { elem, src, src_at, dst, dst_at, window: *window };
-        Some(StridedCopy { first, outer, hints: Hints::default(), ahead: None, has_pairs: false })
+        Some(StridedCopy { first, outer, hints: Hints::default(), ahead: None })
     }
 
     /// The same copies, faster where the hints are good ones.
@@ -536,12 +535,6 @@ impl<'a> StridedCopy<'a> {
     #[inline(always)]
     pub(crate) fn fetching(self, ahead: Option<Ahead<'a>>) -> StridedCopy<'a> {
         StridedCopy { ahead, ..self }
-    }
-
-    /// The same copies by kernels whose level has vectors of 256 bits, or has none.
-    #[inline(always)]
-    pub(crate) fn with_pairs(self, has_pairs: bool) -> StridedCopy<'a> {
-        StridedCopy { has_pairs, ..self }
     }
 
     /// The same copies, with what lies `distance` bytes from what is being read prefetched meanwhile.
@@ -575,12 +568,6 @@ impl<'a> StridedCopy<'a> {
         self.first.window
     }
 
-    /// Whether the level has vectors of 256 bits.
-    #[inline(always)]
-    pub(crate) fn has_pairs(&self) -> bool {
-        self.has_pairs
-    }
-
     /// The hints.
     #[inline(always)]
     pub(crate) fn hints(&self) -> Hints {
@@ -603,7 +590,7 @@ impl<'a> StridedCopy<'a> {
     /// transpose takes, the innermost loop around them makes rows of them, for windows are walked faster.
     #[inline(always)]
     pub(crate) fn merged(self) -> StridedCopy<'a> {
-        let StridedCopy { mut first, mut outer, hints, ahead, has_pairs } = self;
+        let StridedCopy { mut first, mut outer, hints, ahead } = self;
         first = first.merged();
         if first.window.rows == 1
             && first.elem >= STORE_BYTES
@@ -613,7 +600,7 @@ impl<'a> StridedCopy<'a> {
             first.window = Window { rows: rows.n, src_row: rows.src, dst_row: rows.dst, ..first.window };
             (first, outer) = (if first.window.cols == 1 { first.swapped() } else { first }, rest);
         }
-        StridedCopy { first, outer, hints, ahead, has_pairs }
+        StridedCopy { first, outer, hints, ahead }
     }
 
     /// Whether non-temporal stores can make every element: units of [`STORE_BYTES`] on multiples of [`PART_BYTES`].

@@ -7,7 +7,7 @@ use super::strided::{self, Blocks, Scratch, Side};
 use crate::formats::{Cast, Integer, Number};
 use crate::level::{Level, part};
 use crate::memory::{Destination, Elements, OuterLoop, Output, Window, for_each_iteration};
-use crate::vectors::binary32::{self, Source};
+use crate::vectors::binary32;
 use crate::vectors::lanes::{Bf16, F16, Sen169};
 use crate::vectors::steps::{self, Bits16, U8To};
 
@@ -106,23 +106,21 @@ pub(crate) fn body(level: impl Level, on: &mut Casting<'_>) {
 /// Casts elements that lie one after another on both sides; whether all of them fit.
 #[inline(always)]
 fn run(level: impl Level, cast: Cast, src: &[u8], dst: &mut [MaybeUninit<u8>]) -> bool {
-    let (source, number) = match cast {
-        Cast::Value(Integer::U8, Number::Bf16) => return bytes::<Bf16>(level, src, dst),
-        Cast::Value(Integer::U8, Number::F16) => return bytes::<F16>(level, src, dst),
-        Cast::Value(Integer::U8, Number::Sen169) => return bytes::<Sen169>(level, src, dst),
+    match cast {
         Cast::Integer(from, to) => return whole_numbers(level, from, to, src, dst),
-        Cast::Value(from, to) => (Source::Integer(from), to),
-        Cast::Truth(to) => (Source::Truth, to),
-    };
-    binary32::convert(level, source, number, src, dst);
+        Cast::Value(Integer::U8, Number::Bf16) => bytes::<Bf16>(level, src, dst),
+        Cast::Value(Integer::U8, Number::F16) => bytes::<F16>(level, src, dst),
+        Cast::Value(Integer::U8, Number::Sen169) => bytes::<Sen169>(level, src, dst),
+        Cast::Value(from, to) => binary32::convert_integers(level, from, to, src, dst),
+        Cast::Truth(to) => binary32::convert_truths(level, to, src, dst),
+    }
     true
 }
 
 /// [`run`] of integers of 8 bits that become floats of 16.
 #[inline(always)]
-fn bytes<B: Bits16>(level: impl Level, src: &[u8], dst: &mut [MaybeUninit<u8>]) -> bool {
+fn bytes<B: Bits16>(level: impl Level, src: &[u8], dst: &mut [MaybeUninit<u8>]) {
     part!(level, steps::convert::<U8To<B>, 1, 2>(src, dst));
-    true
 }
 
 /// [`run`] of integers among each other.

@@ -10,7 +10,7 @@ use crate::memory::{
     Ahead, CACHE_LINE, Destination, Elements, Hints, LineAligned, OuterLoop, Output, Window, as_uninit,
     for_each_iteration, load_rows, prefetch_rows_l2, store_rows,
 };
-use crate::vectors::binary32::{self, Source};
+use crate::vectors::binary32;
 use crate::vectors::lanes::{Bf16, F16, F32, Sen169};
 use crate::vectors::steps::{
     self, Bf16ToSen169, By, E4M3To, E5M2To, F16ToBf16, F16ToSen169, Sen169ToBf16, Sen169ToF16, Step,
@@ -436,7 +436,7 @@ fn run(level: impl Level, from: Number, to: Number, src: &[u8], dst: &mut [Maybe
                 *to_code = code.to_le_bytes().map(MaybeUninit::new);
             }
         }
-        _ => binary32::convert(level, Source::Number(from), to, src, dst),
+        _ => binary32::convert(level, from, to, src, dst),
     }
 }
 

@@ -11,10 +11,12 @@ use crate::memory::{CACHE_LINE, NonTemporal, Stores, StridedCopy, Window, load_r
 /// Sizes of whole registers move at once. Those between take two moves that overlap, which beats a call of
 /// `memcpy` until about 256 bytes.
 #[inline(always)]
-pub(crate) fn body(_level: impl Level, copy: StridedCopy<'_>) {
-    let Some(copy) = transpose::attempt::<true>(copy).and_then(reversed).and_then(every_second) else {
-        return;
+pub(crate) fn body<L: Level>(_level: L, copy: StridedCopy<'_>) {
+    let left = match const { L::PAIRS } {
+        true => transpose::attempt::<true>(copy),
+        false => transpose::attempt::<false>(copy),
     };
+    let Some(copy) = left.and_then(reversed).and_then(every_second) else { return };
     match copy.elem() {
         1 => copy.each::<1>(),
         2 => copy.each::<2>(),
@@ -252,12 +254,13 @@ pub(crate) fn is_streamed(copy: &StridedCopy<'_>, stores: NonTemporal) -> bool {
         || stores.has_whole_lines() && transpose::makes_near_lines(copy)
 }
 
-/// [`body`] with non-temporal stores, of copies that suit them.
+/// [`body`] with non-temporal stores, of copies that suit them. Those of other levels are not compiled: they take long.
 #[inline(always)]
-pub(crate) fn non_temporal(_level: impl Level, copy: StridedCopy<'_>, stores: NonTemporal) {
+pub(crate) fn non_temporal<L: Level>(_level: L, copy: StridedCopy<'_>, stores: NonTemporal) {
     match stores {
-        NonTemporal::Sse(stores) => lines(copy, stores),
-        NonTemporal::Avx(stores) => lines(copy, stores),
+        NonTemporal::Sse(stores) if const { !L::PAIRS } => lines(copy, stores),
+        NonTemporal::Avx(stores) if const { L::PAIRS } => lines(copy, stores),
+        _ => unreachable!("{stores:?} are no stores of this level"),
     }
 }
 

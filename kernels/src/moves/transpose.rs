@@ -7,18 +7,17 @@ use crate::vectors::interleave::{cast, round, transpose_bytes};
 use crate::vectors::pairs;
 
 /// Does the copies if they are transposes with elements of 1, 2, 4 or 8 bytes of at least one whole block; otherwise
-/// gives them back. `PAIRS`: whether blocks may be transposed two at a time.
+/// gives them back. `PAIRS`: whether the level has vectors of 256 bits, in which blocks are transposed two at a time.
 #[inline(always)]
 pub(crate) fn attempt<const PAIRS: bool>(copy: StridedCopy<'_>) -> Option<StridedCopy<'_>> {
     let (copy, is_one) = oriented(copy);
     if !is_one {
         return Some(copy);
     }
-    let has_pairs = copy.has_pairs();
     match copy.elem() {
         1 => copy.blocks(Bytes::<false>),
-        2 => copy.blocks(Halves::<PAIRS> { has_pairs }),
-        4 => copy.blocks(Words::<PAIRS> { has_pairs }),
+        2 => copy.blocks(Halves::<PAIRS>),
+        4 => copy.blocks(Words::<PAIRS>),
         _ => copy.blocks(Doubles::<false>),
     }
     None
@@ -34,8 +33,8 @@ pub(crate) fn attempt_non_temporal<const AVX: bool>(
         let (copy, _) = oriented(copy);
         match copy.elem() {
             1 => copy.write_near(stores, Bytes::<AVX>),
-            2 => copy.write_near(stores, Halves::<AVX> { has_pairs: AVX }),
-            4 => copy.write_near(stores, Words::<AVX> { has_pairs: AVX }),
+            2 => copy.write_near(stores, Halves::<AVX>),
+            4 => copy.write_near(stores, Words::<AVX>),
             _ => copy.write_near(stores, Doubles::<AVX>),
         }
         return None;
@@ -49,8 +48,8 @@ pub(crate) fn attempt_non_temporal<const AVX: bool>(
     }
     match copy.elem() {
         1 => copy.strips(stores, Bytes::<AVX>),
-        2 => copy.strips(stores, Halves::<AVX> { has_pairs: AVX }),
-        4 => copy.strips(stores, Words::<AVX> { has_pairs: AVX }),
+        2 => copy.strips(stores, Halves::<AVX>),
+        4 => copy.strips(stores, Words::<AVX>),
         _ => copy.strips(stores, Doubles::<AVX>),
     }
     None
@@ -94,17 +93,13 @@ fn oriented(copy: StridedCopy<'_>) -> (StridedCopy<'_>, bool) {
     (if copy.window().src_row < 0 { copy.with_rows_reversed() } else { copy }, true)
 }
 
-/// Elements of 1 byte. `PAIRS`: whether there are pairs of blocks, of which only whole lines are made.
+/// Elements of 1 byte. `PAIRS`: whether there are pairs of blocks, of which whole lines are made, but no squares.
 #[derive(Clone, Copy)]
 struct Bytes<const PAIRS: bool>;
 
 impl<const PAIRS: bool> Transpose<16> for Bytes<PAIRS> {
     const PAIRS: bool = PAIRS;
-
-    #[inline(always)]
-    fn has_pairs(self) -> bool {
-        false
-    }
+    const SQUARES_OF_PAIRS: bool = false;
 
     #[inline(always)]
     fn pair(self, rows: [Pair; 16]) -> [Pair; 16] {
@@ -117,19 +112,13 @@ impl<const PAIRS: bool> Transpose<16> for Bytes<PAIRS> {
     }
 }
 
-/// Elements of 2 bytes. `has_pairs`: whether the level has vectors of 256 bits; `PAIRS`: whether it may.
+/// Elements of 2 bytes. `PAIRS`: whether there are pairs of blocks, of which squares are made too.
 #[derive(Clone, Copy)]
-struct Halves<const PAIRS: bool> {
-    has_pairs: bool,
-}
+struct Halves<const PAIRS: bool>;
 
 impl<const PAIRS: bool> Transpose<8> for Halves<PAIRS> {
     const PAIRS: bool = PAIRS;
-
-    #[inline(always)]
-    fn has_pairs(self) -> bool {
-        self.has_pairs
-    }
+    const SQUARES_OF_PAIRS: bool = PAIRS;
 
     #[inline(always)]
     fn block(self, rows: [[u8; REGISTER]; 8]) -> [[u8; REGISTER]; 8] {
@@ -144,17 +133,11 @@ impl<const PAIRS: bool> Transpose<8> for Halves<PAIRS> {
 
 /// Elements of 4 bytes, as [`Halves`].
 #[derive(Clone, Copy)]
-struct Words<const PAIRS: bool> {
-    has_pairs: bool,
-}
+struct Words<const PAIRS: bool>;
 
 impl<const PAIRS: bool> Transpose<4> for Words<PAIRS> {
     const PAIRS: bool = PAIRS;
-
-    #[inline(always)]
-    fn has_pairs(self) -> bool {
-        self.has_pairs
-    }
+    const SQUARES_OF_PAIRS: bool = PAIRS;
 
     #[inline(always)]
     fn block(self, rows: [[u8; REGISTER]; 4]) -> [[u8; REGISTER]; 4] {
@@ -173,11 +156,7 @@ struct Doubles<const PAIRS: bool>;
 
 impl<const PAIRS: bool> Transpose<2> for Doubles<PAIRS> {
     const PAIRS: bool = PAIRS;
-
-    #[inline(always)]
-    fn has_pairs(self) -> bool {
-        false
-    }
+    const SQUARES_OF_PAIRS: bool = false;
 
     #[inline(always)]
     fn pair(self, rows: [Pair; 2]) -> [Pair; 2] {

@@ -15,91 +15,100 @@ use crate::memory::{load_rows, store_rows};
 /// of a vector: with loops over up to 256 elements a stick took three times as long.
 const AT_ONCE: usize = 64;
 
-/// What elements are before they are converted to floats.
-#[derive(Clone, Copy)]
-pub(crate) enum Source {
-    /// Floats.
-    Number(Number),
-    /// Whole numbers, each of which becomes the nearest binary32 first.
-    Integer(Integer),
-    /// Bytes of which 0 becomes 0 and any other 1.
-    Truth,
+/// The loops of one source format, a part of their own.
+macro_rules! from {
+    ($level:expr, $format:ty, $to:expr, $src:expr, $dst:expr) => {
+        part!($level, to_any::<$format, _>($to, $src, $dst))
+    };
 }
 
-impl Source {
-    #[inline(always)]
-    fn size(self) -> usize {
-        match self {
-            Source::Number(number) => number.size(),
-            Source::Integer(integer) => integer.size(),
-            Source::Truth => 1,
-        }
-    }
+/// A loop of one pair of formats.
+macro_rules! each_by {
+    ($level:expr, $f:expr, $src:expr, $dst:expr) => {
+        part!($level, blocks($src, $dst, each($f)))
+    };
 }
 
-/// Converts elements that lie one after another on both sides; not from binary16 to the vendor's SEN169 or back, which have
+/// Converts floats that lie one after another on both sides; not from binary16 to the vendor's SEN169 or back, which have
 /// rules of their own.
 #[inline(always)]
-pub(crate) fn convert(level: impl Level, from: Source, to: Number, src: &[u8], dst: &mut [MaybeUninit<u8>]) {
-    let (size, room) = (from.size(), to.size());
+pub(crate) fn convert(level: impl Level, from: Number, to: Number, src: &[u8], dst: &mut [MaybeUninit<u8>]) {
+    #[inline(never)]
+    fn sticks(level: impl Level, from: Number, to: Number, src: &[u8], dst: &mut [MaybeUninit<u8>]) {
+        match (from, to) {
+            // What binary32 would lose.
+            (Number::F64, Number::F32) => part!(level, blocks(src, dst, mostly(quick::nearest, nearest))),
+            // What is exact in half of a binary32: from f8e4m3 this has twice the speed of a step there and one back.
+            (Number::E4M3, Number::Bf16) => each_by!(level, upper_half(E4M3::widen), src, dst),
+            (Number::TtE4M3, Number::Bf16) => each_by!(level, upper_half(TtE4M3::widen), src, dst),
+            (Number::F64, _) => from!(level, F64, to, src, dst),
+            (Number::F32, _) => from!(level, F32, to, src, dst),
+            (Number::F16, _) => from!(level, F16, to, src, dst),
+            (Number::Bf16, _) => from!(level, Bf16, to, src, dst),
+            (Number::E4M3, _) => from!(level, E4M3, to, src, dst),
+            (Number::E5M2, _) => from!(level, E5M2, to, src, dst),
+            (Number::TtE4M3, _) => from!(level, TtE4M3, to, src, dst),
+            (Number::Sen169, _) => from!(level, Sen169, to, src, dst),
+            (Number::Sen169Deeptools, _) => from!(level, SenDeeptools, to, src, dst),
+        }
+    }
+    let sticks = |src: &[u8], dst: &mut [MaybeUninit<u8>]| sticks(level, from, to, src, dst);
+    at_once((src, from.size()), (dst, to.size()), sticks);
+}
+
+/// [`convert`] of whole numbers, each of which becomes the nearest binary32 first.
+#[inline(always)]
+pub(crate) fn convert_integers(
+    level: impl Level,
+    from: Integer,
+    to: Number,
+    src: &[u8],
+    dst: &mut [MaybeUninit<u8>],
+) {
+    #[inline(never)]
+    fn sticks(level: impl Level, from: Integer, to: Number, src: &[u8], dst: &mut [MaybeUninit<u8>]) {
+        match (from, to) {
+            // What binary32 would lose.
+            (Integer::I64, Number::F64) => each_by!(level, double_of_i64, src, dst),
+            (Integer::U64, Number::F64) => each_by!(level, double_of_u64, src, dst),
+            (Integer::I32, Number::F64) => each_by!(level, double_of_i32, src, dst),
+            (Integer::U32, Number::F64) => each_by!(level, double_of_u32, src, dst),
+            (Integer::I64, _) => from!(level, i64, to, src, dst),
+            (Integer::I32, _) => from!(level, i32, to, src, dst),
+            (Integer::I16, _) => from!(level, i16, to, src, dst),
+            (Integer::I8, _) => from!(level, i8, to, src, dst),
+            (Integer::U64, _) => from!(level, u64, to, src, dst),
+            (Integer::U32, _) => from!(level, u32, to, src, dst),
+            (Integer::U16, _) => from!(level, u16, to, src, dst),
+            (Integer::U8, _) => from!(level, u8, to, src, dst),
+        }
+    }
+    let sticks = |src: &[u8], dst: &mut [MaybeUninit<u8>]| sticks(level, from, to, src, dst);
+    at_once((src, from.size()), (dst, to.size()), sticks);
+}
+
+/// [`convert`] of bytes of which 0 becomes 0 and any other 1.
+#[inline(always)]
+pub(crate) fn convert_truths(level: impl Level, to: Number, src: &[u8], dst: &mut [MaybeUninit<u8>]) {
+    let sticks = |src: &[u8], dst: &mut [MaybeUninit<u8>]| from!(level, Truth, to, src, dst);
+    at_once((src, 1), (dst, to.size()), sticks);
+}
+
+/// Calls `sticks` with elements of so many bytes on either side, [`AT_ONCE`] or more.
+#[inline(always)]
+fn at_once(
+    (src, size): (&[u8], usize),
+    (dst, room): (&mut [MaybeUninit<u8>], usize),
+    sticks: impl Fn(&[u8], &mut [MaybeUninit<u8>]),
+) {
     let count = src.len() / size;
     if count >= AT_ONCE {
-        return sticks(level, from, to, src, dst);
+        return sticks(src, dst);
     }
     let (mut codes, mut out) = ([0; 8 * AT_ONCE], [MaybeUninit::uninit(); 8 * AT_ONCE]);
     codes[..count * size].copy_from_slice(&src[..count * size]);
-    sticks(level, from, to, &codes[..AT_ONCE * size], &mut out[..AT_ONCE * room]);
+    sticks(&codes[..AT_ONCE * size], &mut out[..AT_ONCE * room]);
     dst[..count * room].copy_from_slice(&out[..count * room]);
-}
-
-/// [`convert`] of [`AT_ONCE`] elements or more: the loops of each source are a part of their own.
-#[inline(never)]
-fn sticks(level: impl Level, from: Source, to: Number, src: &[u8], dst: &mut [MaybeUninit<u8>]) {
-    macro_rules! from {
-        ($format:ty) => {
-            part!(level, to_any::<$format, _>(to, src, dst))
-        };
-    }
-    macro_rules! each_by {
-        ($f:expr) => {
-            part!(level, blocks(src, dst, each($f)))
-        };
-    }
-    match (from, to) {
-        // What binary32 would lose.
-        (Source::Number(Number::F64), Number::F32) => {
-            part!(level, blocks(src, dst, mostly(quick::nearest, nearest)))
-        }
-        (Source::Integer(Integer::I64), Number::F64) => each_by!(double_of_i64),
-        (Source::Integer(Integer::U64), Number::F64) => each_by!(double_of_u64),
-        (Source::Integer(Integer::I32), Number::F64) => each_by!(double_of_i32),
-        (Source::Integer(Integer::U32), Number::F64) => each_by!(double_of_u32),
-        // What is exact in half of a binary32: from f8e4m3 this has twice the speed of a step there and one back.
-        (Source::Number(Number::E4M3), Number::Bf16) => each_by!(upper_half(E4M3::widen)),
-        (Source::Number(Number::TtE4M3), Number::Bf16) => each_by!(upper_half(TtE4M3::widen)),
-        (Source::Number(number), _) => match number {
-            Number::F64 => from!(F64),
-            Number::F32 => from!(F32),
-            Number::F16 => from!(F16),
-            Number::Bf16 => from!(Bf16),
-            Number::E4M3 => from!(E4M3),
-            Number::E5M2 => from!(E5M2),
-            Number::TtE4M3 => from!(TtE4M3),
-            Number::Sen169 => from!(Sen169),
-            Number::Sen169Deeptools => from!(SenDeeptools),
-        },
-        (Source::Integer(integer), _) => match integer {
-            Integer::I64 => from!(i64),
-            Integer::I32 => from!(i32),
-            Integer::I16 => from!(i16),
-            Integer::I8 => from!(i8),
-            Integer::U64 => from!(u64),
-            Integer::U32 => from!(u32),
-            Integer::U16 => from!(u16),
-            Integer::U8 => from!(u8),
-        },
-        (Source::Truth, _) => from!(Truth),
-    }
 }
 
 /// A stick's elements of a format as binary32.

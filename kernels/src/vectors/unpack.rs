@@ -7,7 +7,7 @@ use super::decode::Decode;
 use super::encode::MAX_GROUPS;
 use super::lanes::{Bf16, F16, F32, Lane, Sen169};
 use super::mx::{FloatDecode, IntDecode, MxVector};
-use crate::formats::{BlockCodec, Decoding, GROUP, MX_BLOCK, Number, Rule, TileShape};
+use crate::formats::{BlockCodec, BlockOptions, Decoding, GROUP, MX_BLOCK, Number, Rule, TileShape};
 use crate::level::{Level, part};
 use crate::memory::{
     CACHE_LINE, Destination, LineAligned, Output, assert_readable, assert_writable, prefetch_l1,
@@ -170,16 +170,30 @@ fn makes_lines(a: &UnpackArgs, tile: TileShape, size: usize) -> bool {
 #[inline(always)]
 pub(crate) fn body(level: impl Level, on: &mut Unpacking<'_>) {
     let codec = on.codec;
+    let BlockOptions { compact, decoding, .. } = codec.options();
+    let mx = |element| MxVector::new(element, codec.format(), false);
     match codec.rule() {
-        Rule::Bfp(_) if codec.options().compact => scalar(on),
-        Rule::Bfp(bfp) if codec.options().decoding == Decoding::Device => {
-            to_any(level, on, DeviceDecode::new(bfp))
-        }
-        Rule::Bfp(bfp) => to_any(level, on, BfpDecode::new(bfp, codec.options().decoding == Decoding::Host)),
-        Rule::Mx(element) if element.is_float() => {
-            to_any(level, on, FloatDecode(MxVector::new(element, codec.format(), false)))
-        }
-        Rule::Mx(element) => to_any(level, on, IntDecode(MxVector::new(element, codec.format(), false))),
+        Rule::Bfp(_) if compact => scalar(on),
+        Rule::Bfp(bfp) if decoding == Decoding::Device => to_any(level, on, DeviceDecode::new(bfp)),
+        Rule::Bfp(bfp) => to_any(level, on, BfpDecode::new(bfp, decoding == Decoding::Host)),
+        Rule::Mx(element) => match (element.is_float(), compact) {
+            (true, true) => blocks_to_any(level, on, FloatDecode(mx(element))),
+            (true, false) => to_any(level, on, FloatDecode(mx(element))),
+            (false, true) => blocks_to_any(level, on, IntDecode(mx(element))),
+            (false, false) => to_any(level, on, IntDecode(mx(element))),
+        },
+    }
+}
+
+/// Blocks of an MX format as the OCP text has them, each a tile of its own.
+#[inline(always)]
+fn blocks_to_any<D: Decode>(level: impl Level, on: &mut Unpacking<'_>, decode: D) {
+    match on.to {
+        Number::F32 => part!(level, blocks::<D, F32, 4>(on.lend(), decode)),
+        Number::Bf16 => part!(level, blocks::<D, Bf16, 2>(on.lend(), decode)),
+        Number::F16 => part!(level, blocks::<D, F16, 2>(on.lend(), decode)),
+        Number::Sen169 => part!(level, blocks::<D, Sen169, 2>(on.lend(), decode)),
+        _ => scalar(on),
     }
 }
 
@@ -194,7 +208,7 @@ fn to_any<D: Decode>(level: impl Level, on: &mut Unpacking<'_>, decode: D) {
     }
 }
 
-/// Blocks of an MX format as the OCP text has them, each a tile of its own.
+/// [`blocks_to_any`] of one pair of formats.
 #[inline(always)]
 fn blocks<D: Decode, L: Lane<N>, const N: usize>(on: Unpacking<'_>, decode: D) {
     match on.codec.code_bits() {
@@ -275,9 +289,6 @@ fn all_plain<'a, D: Decode, const M: usize>(
 /// Tile by tile, row by row as stored, a group at a time.
 #[inline(always)]
 fn tiles<D: Decode, L: Lane<N>, const N: usize>(mut on: Unpacking<'_>, decode: D) {
-    if on.codec.options().compact {
-        return blocks::<D, L, N>(on, decode);
-    }
     let (codec, a, rectangle) = (on.codec, on.args, on.rectangle().as_stored(on.codec));
     let Rectangle { tile: stored, rows, cols, col, .. } = rectangle;
     let whole = (rows, cols, col) == (stored.rows(), stored.cols(), N as isize);
