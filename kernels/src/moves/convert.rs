@@ -329,11 +329,11 @@ impl<'a> Conversion<'a> {
         }
         let from: [[[u8; M]; COLS]; R] = load_rows(self.src, src, src_row);
         let mut to = [[[0; N]; COLS]; R];
-        if S::HAS_SHORT_CUT && COLS == STICK {
+        if S::HAS_SOME && COLS == STICK {
             for r in 0..R {
                 to[r] = S::some(&from[r]);
             }
-        } else if S::HAS_SHORT_CUT && COLS == FACE {
+        } else if S::HAS_SOME && COLS == FACE {
             S::some_into(from.as_flattened(), to.as_flattened_mut());
         } else {
             // One loop: row by row the arrays are kept in memory, and faces take four times as long.

@@ -6,7 +6,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::lanes::{Bf16, E4M3, E5M2, F16, F32, Lane, Sen169, SenDeeptools, TtE4M3, Values};
+use super::lanes::{Bf16, E4M3, E5M2, F16, F32, Lane, Sen169, SenDeeptools, TtE4M3, Values, truncated};
 use crate::formats::{Integer, Number};
 use crate::level::{Level, part};
 use crate::memory::{load_rows, store_rows};
@@ -131,7 +131,9 @@ impl<L: Lane<N>, const N: usize> Widen<N> for L {
 impl<L: Lane<N>, const N: usize> Narrow<N> for L {
     #[inline(always)]
     fn of_floats(floats: &[u32; AT_ONCE]) -> [[u8; N]; AT_ONCE] {
-        each(L::narrow)(floats)
+        // Two loops, as in [`By`](super::steps::By).
+        let codes = each(L::code)(floats);
+        each(truncated)(&codes)
     }
 }
 

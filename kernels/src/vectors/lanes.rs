@@ -13,8 +13,13 @@ pub(crate) trait Values<const N: usize> {
 
 /// A format of such elements, to which binary32 is rounded.
 pub(crate) trait Lane<const N: usize>: Values<N> {
-    /// The code nearest to a binary32, given by its bits.
-    fn narrow(bits: u32) -> [u8; N];
+    /// The code nearest to a binary32, given by its bits, in the lower bits.
+    fn code(bits: u32) -> u32;
+    /// The same as bytes.
+    #[inline(always)]
+    fn narrow(bits: u32) -> [u8; N] {
+        truncated(Self::code(bits))
+    }
     /// The same, where the only NaN is `0x7FC00000`.
     #[inline(always)]
     fn narrow_quiet(bits: u32) -> [u8; N] {
@@ -25,6 +30,12 @@ pub(crate) trait Lane<const N: usize>: Values<N> {
     fn narrow_exact(bits: u32) -> [u8; N] {
         Self::narrow(bits)
     }
+}
+
+/// The first bytes of a code.
+#[inline(always)]
+pub(crate) fn truncated<const N: usize>(code: u32) -> [u8; N] {
+    *code.to_le_bytes().first_chunk().expect("no lane has more bytes")
 }
 
 pub(crate) struct F32;
@@ -50,8 +61,8 @@ impl Values<4> for F32 {
 
 impl Lane<4> for F32 {
     #[inline(always)]
-    fn narrow(bits: u32) -> [u8; 4] {
-        bits.to_le_bytes()
+    fn code(bits: u32) -> u32 {
+        bits
     }
 }
 
@@ -64,22 +75,25 @@ impl Values<2> for Bf16 {
 
 impl Lane<2> for Bf16 {
     #[inline(always)]
-    fn narrow(bits: u32) -> [u8; 2] {
-        let rounded = u16::from_le_bytes(Self::narrow_quiet(bits));
-        let code = if bits & !SIGN > INFINITY { 0x7FC0 } else { rounded };
-        code.to_le_bytes()
+    fn code(bits: u32) -> u32 {
+        if f32::from_bits(bits).is_nan() { 0x7FC0 } else { bf16_rounded(bits) }
     }
 
     #[inline(always)]
     fn narrow_quiet(bits: u32) -> [u8; 2] {
-        let rounded = bits.wrapping_add(0x7FFF + (bits >> 16 & 1)) >> 16;
-        (rounded as u16).to_le_bytes()
+        truncated(bf16_rounded(bits))
     }
 
     #[inline(always)]
     fn narrow_exact(bits: u32) -> [u8; 2] {
         ((bits >> 16) as u16).to_le_bytes()
     }
+}
+
+/// A number or an infinity in the upper half of a binary32, ties to even.
+#[inline(always)]
+fn bf16_rounded(bits: u32) -> u32 {
+    bits.wrapping_add(0x7FFF + (bits >> 16 & 1)) >> 16
 }
 
 impl Values<2> for F16 {
@@ -99,7 +113,7 @@ impl Values<2> for F16 {
 
 impl Lane<2> for F16 {
     #[inline(always)]
-    fn narrow(bits: u32) -> [u8; 2] {
+    fn code(bits: u32) -> u32 {
         let magnitude = bits & !SIGN;
         // Carries of the rounding run into the exponent and, past the largest, to infinity.
         let normal =
@@ -107,8 +121,7 @@ impl Lane<2> for F16 {
         // Added to 0.5, whose last place is 2^-24, the processor rounds to a multiple of the smallest subnormal.
         let subnormal = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5_f32.to_bits());
         let code = if magnitude < 113 << 23 { subnormal } else { normal };
-        let code = if magnitude > INFINITY { 0x7E00 } else { code | bits >> 16 & 0x8000 };
-        (code as u16).to_le_bytes()
+        if magnitude > INFINITY { 0x7E00 } else { code | bits >> 16 & 0x8000 }
     }
 }
 
@@ -124,15 +137,14 @@ impl Values<2> for Sen169 {
 
 impl Lane<2> for Sen169 {
     #[inline(always)]
-    fn narrow(bits: u32) -> [u8; 2] {
+    fn code(bits: u32) -> u32 {
         let magnitude = bits & !SIGN;
         let sign = bits >> 16 & 0x8000;
         // Half the smallest magnitude, 2^-32 * 513/512.
         const HALF: u32 = (95 << 23) + (1 << 14);
         let code = (((magnitude + (1 << 13)) >> 14) as i32 - (96 << 9)).clamp(1, 0x7FFF) as u32;
         let code = if magnitude < HALF { sign } else { code | sign };
-        let code = if magnitude > INFINITY { 0x7FFF } else { code };
-        (code as u16).to_le_bytes()
+        if magnitude > INFINITY { 0x7FFF } else { code }
     }
 }
 
@@ -147,12 +159,12 @@ impl Values<2> for SenDeeptools {
 
 impl Lane<2> for SenDeeptools {
     #[inline(always)]
-    fn narrow(bits: u32) -> [u8; 2] {
+    fn code(bits: u32) -> u32 {
         let magnitude = bits & !SIGN;
-        let finite = u16::from_le_bytes(Sen169::narrow(magnitude)).min(0x7DFF);
+        let finite = Sen169::code(magnitude).min(0x7DFF);
         let code = if magnitude == INFINITY { 0x7E00 } else { finite };
         let code = if magnitude > INFINITY { 0x7EFF } else { code };
-        (code | (bits >> 16) as u16 & 0x8000).to_le_bytes()
+        code | bits >> 16 & 0x8000
     }
 }
 
@@ -184,10 +196,10 @@ impl Values<1> for E4M3 {
 
 impl Lane<1> for E4M3 {
     #[inline(always)]
-    fn narrow(bits: u32) -> [u8; 1] {
+    fn code(bits: u32) -> u32 {
         let magnitude = bits & !SIGN;
         let code = e4m3_nearest(magnitude).min(0x7F) | bits >> 24 & 0x80;
-        [if magnitude > INFINITY { 0x7F } else { code as u8 }]
+        if magnitude > INFINITY { 0x7F } else { code }
     }
 }
 
@@ -202,11 +214,11 @@ impl Values<1> for TtE4M3 {
 
 impl Lane<1> for TtE4M3 {
     #[inline(always)]
-    fn narrow(bits: u32) -> [u8; 1] {
+    fn code(bits: u32) -> u32 {
         let magnitude = bits & !SIGN;
         let code = if magnitude < 121 << 23 { 0 } else { e4m3_nearest(magnitude).min(0x77) };
         let code = code | bits >> 24 & 0x80;
-        [if magnitude > INFINITY { 0x7F } else { code as u8 }]
+        if magnitude > INFINITY { 0x7F } else { code }
     }
 }
 
@@ -220,14 +232,14 @@ impl Values<1> for E5M2 {
 
 impl Lane<1> for E5M2 {
     #[inline(always)]
-    fn narrow(bits: u32) -> [u8; 1] {
+    fn code(bits: u32) -> u32 {
         let magnitude = bits & !SIGN;
         let normal =
             (magnitude.wrapping_sub(112 << 23).wrapping_add(0xF_FFFF + (bits >> 21 & 1)) >> 21).min(0x7C);
         // Added to 128, whose last place is 2^-16, the processor rounds to a multiple of the smallest subnormal.
         let subnormal = (f32::from_bits(magnitude) + 128.0).to_bits().wrapping_sub(128.0_f32.to_bits());
         let code = if magnitude < 113 << 23 { subnormal } else { normal } | bits >> 24 & 0x80;
-        [if magnitude > INFINITY { 0x7E } else { code as u8 }]
+        if magnitude > INFINITY { 0x7E } else { code }
     }
 }
 
