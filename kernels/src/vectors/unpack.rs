@@ -166,6 +166,20 @@ fn makes_lines(a: &UnpackArgs, tile: TileShape, size: usize) -> bool {
     rows && apart(a.tiles, a.dst_tile)
 }
 
+/// Calls `$loops` for the destination's format where it has a lane, each a part of its own; the rule for the rest.
+macro_rules! to_any {
+    ($level:expr, $on:expr, $loops:ident($decode:expr)) => {{
+        let decode = $decode;
+        match $on.to {
+            Number::F32 => part!($level, $loops::<_, F32, 4>($on.lend(), decode)),
+            Number::Bf16 => part!($level, $loops::<_, Bf16, 2>($on.lend(), decode)),
+            Number::F16 => part!($level, $loops::<_, F16, 2>($on.lend(), decode)),
+            Number::Sen169 => part!($level, $loops::<_, Sen169, 2>($on.lend(), decode)),
+            _ => scalar($on),
+        }
+    }};
+}
+
 /// Vector code where there is some, the rule for the rest.
 #[inline(always)]
 pub(crate) fn body(level: impl Level, on: &mut Unpacking<'_>) {
@@ -174,41 +188,18 @@ pub(crate) fn body(level: impl Level, on: &mut Unpacking<'_>) {
     let mx = |element| MxVector::new(element, codec.format(), false);
     match codec.rule() {
         Rule::Bfp(_) if compact => scalar(on),
-        Rule::Bfp(bfp) if decoding == Decoding::Device => to_any(level, on, DeviceDecode::new(bfp)),
-        Rule::Bfp(bfp) => to_any(level, on, BfpDecode::new(bfp, decoding == Decoding::Host)),
+        Rule::Bfp(bfp) if decoding == Decoding::Device => to_any!(level, on, tiles(DeviceDecode::new(bfp))),
+        Rule::Bfp(bfp) => to_any!(level, on, tiles(BfpDecode::new(bfp, decoding == Decoding::Host))),
         Rule::Mx(element) => match (element.is_float(), compact) {
-            (true, true) => blocks_to_any(level, on, FloatDecode(mx(element))),
-            (true, false) => to_any(level, on, FloatDecode(mx(element))),
-            (false, true) => blocks_to_any(level, on, IntDecode(mx(element))),
-            (false, false) => to_any(level, on, IntDecode(mx(element))),
+            (true, true) => to_any!(level, on, blocks(FloatDecode(mx(element)))),
+            (true, false) => to_any!(level, on, tiles(FloatDecode(mx(element)))),
+            (false, true) => to_any!(level, on, blocks(IntDecode(mx(element)))),
+            (false, false) => to_any!(level, on, tiles(IntDecode(mx(element)))),
         },
     }
 }
 
 /// Blocks of an MX format as the OCP text has them, each a tile of its own.
-#[inline(always)]
-fn blocks_to_any<D: Decode>(level: impl Level, on: &mut Unpacking<'_>, decode: D) {
-    match on.to {
-        Number::F32 => part!(level, blocks::<D, F32, 4>(on.lend(), decode)),
-        Number::Bf16 => part!(level, blocks::<D, Bf16, 2>(on.lend(), decode)),
-        Number::F16 => part!(level, blocks::<D, F16, 2>(on.lend(), decode)),
-        Number::Sen169 => part!(level, blocks::<D, Sen169, 2>(on.lend(), decode)),
-        _ => scalar(on),
-    }
-}
-
-#[inline(always)]
-fn to_any<D: Decode>(level: impl Level, on: &mut Unpacking<'_>, decode: D) {
-    match on.to {
-        Number::F32 => part!(level, tiles::<D, F32, 4>(on.lend(), decode)),
-        Number::Bf16 => part!(level, tiles::<D, Bf16, 2>(on.lend(), decode)),
-        Number::F16 => part!(level, tiles::<D, F16, 2>(on.lend(), decode)),
-        Number::Sen169 => part!(level, tiles::<D, Sen169, 2>(on.lend(), decode)),
-        _ => scalar(on),
-    }
-}
-
-/// [`blocks_to_any`] of one pair of formats.
 #[inline(always)]
 fn blocks<D: Decode, L: Lane<N>, const N: usize>(on: Unpacking<'_>, decode: D) {
     match on.codec.code_bits() {
