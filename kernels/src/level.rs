@@ -5,6 +5,9 @@ pub(crate) trait Level: Copy {
     /// Whether it has vectors of 256 bits, which its non-temporal stores are made of then.
     const PAIRS: bool;
 
+    /// Whether it has vectors of 512 bits, and non-temporal stores of whole lines.
+    const LINES: bool;
+
     /// Calls `body` as a function of its own, compiled for this instruction set as long as all that it calls is inlined.
     ///
     /// A kernel has loops for each pair of formats, and the analyses of compilers take longer than in proportion to the

@@ -126,7 +126,9 @@ pub(crate) struct Conversion<'a> {
     pub(crate) op: Op,
     /// Whether the destination is written with non-temporal stores.
     pub(crate) streams: bool,
-    /// Whether such stores are there for whole lines, from registers.
+    /// Whether transposes of what lies in L1 go from registers to memory by such stores.
+    pub(crate) near_lines: bool,
+    /// Whether such stores are there for whole lines.
     pub(crate) stores_lines: bool,
     /// The numbers by which nests are scheduled; nothing that is proved depends on them.
     pub(crate) tuning: &'a Tuning,

@@ -92,8 +92,9 @@ impl Plan {
             options.store == Store::Auto && kernels.has_non_temporal_stores() && bytes >= least as u64
         };
         let streams = options.store == Store::Streamed || streams_from(tuning.stream_from);
-        let stores_lines = kernels.has_stores_of_lines();
-        let conversion = Conversion { src: &source, dst: &target, op, streams, stores_lines, tuning };
+        let (near_lines, stores_lines) = (kernels.has_near_lines(), kernels.has_stores_of_lines());
+        let conversion =
+            Conversion { src: &source, dst: &target, op, streams, near_lines, stores_lines, tuning };
         let lowered = lower::lower(src, dst, padding)?;
         let streams = streams
             || streams_from(tuning.transposed_from) && schedule::transposes(&lowered, conversion)
@@ -178,8 +179,8 @@ impl Plan {
 
     pub(crate) fn conversion(&self) -> Conversion<'_> {
         let Plan { src, dst, op, streams, tuning, kernels, .. } = self;
-        let stores_lines = kernels.has_stores_of_lines();
-        Conversion { src, dst, op: *op, streams: *streams, stores_lines, tuning }
+        let (near_lines, stores_lines) = (kernels.has_near_lines(), kernels.has_stores_of_lines());
+        Conversion { src, dst, op: *op, streams: *streams, near_lines, stores_lines, tuning }
     }
 }
 

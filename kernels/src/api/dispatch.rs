@@ -151,6 +151,7 @@ macro_rules! kernels {
         impl Level for Here {
             // Levels that have features have AVX2.
             const PAIRS: bool = !<[&str]>::is_empty(&[$($feature),*]);
+            const LINES: bool = has_lines(&[$($feature),*]);
 
             #[inline(always)]
             fn part<R>(self, body: impl FnOnce() -> R) -> R {
@@ -213,6 +214,11 @@ kernels! {
     fill(pattern: &[u8], runs: Runs<'_>): fill::body, fill::scalar, crate::api::differential::fill::sweep;
     pack(on: &mut Packing<'_>): pack::body, pack::scalar, crate::api::differential::pack::sweep;
     unpack(on: &mut Unpacking<'_>): unpack::body, unpack::scalar, crate::api::differential::unpack::sweep;
+}
+
+/// Whether a level with these features has vectors of 512 bits.
+const fn has_lines(features: &[&str]) -> bool {
+    matches!(features, [.., last] if matches!(last.as_bytes(), b"avx512vl"))
 }
 
 /// The table of v4 for processors that lower their clock for vectors of 512 bits, and that of everything else with it: what

@@ -218,8 +218,12 @@ impl Kernels {
         self.non_temporal_stores().is_some()
     }
 
-    /// Whether this level has non-temporal stores of whole lines, with which transposes of what lies in L1
-    /// ([`Hints::near`]) go from registers to memory.
+    /// Whether transposes of what lies in L1 ([`Hints::near`]) go from registers to memory at this level, by non-temporal stores.
+    pub fn has_near_lines(&self) -> bool {
+        self.non_temporal_stores().is_some_and(|stores| stores.has_vectors())
+    }
+
+    /// Whether this level has non-temporal stores of whole lines.
     pub fn has_stores_of_lines(&self) -> bool {
         self.non_temporal_stores().is_some_and(|stores| stores.has_whole_lines())
     }

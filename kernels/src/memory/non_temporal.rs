@@ -12,6 +12,7 @@ use std::mem::MaybeUninit;
 
 use super::cache::CACHE_LINE;
 use super::squares::Pair;
+use crate::level::Level;
 
 /// Bytes written by kernels, through the caches or past them.
 ///
@@ -280,6 +281,12 @@ pub(crate) enum NonTemporal {
 }
 
 impl NonTemporal {
+    /// Whether they are those of a level with vectors of 256 bits, of whose registers lines are made.
+    #[inline]
+    pub(crate) fn has_vectors(self) -> bool {
+        matches!(self, NonTemporal::Avx(_))
+    }
+
     /// Whether there are stores of whole lines.
     #[inline]
     pub(crate) fn has_whole_lines(self) -> bool {
@@ -295,12 +302,6 @@ pub(crate) struct Stores<const AVX: bool> {
 }
 
 impl<const AVX: bool> Stores<AVX> {
-    /// Whether there are stores of whole lines.
-    #[inline(always)]
-    pub(crate) fn has_whole_lines(self) -> bool {
-        self.whole_lines
-    }
-
     /// The same without them.
     #[inline(always)]
     pub(super) fn without_whole_lines(self) -> Stores<AVX> {
@@ -380,13 +381,40 @@ mod instructions {
         }
     }
 
-    /// Stores a line from registers, by one store: where lines lie apart, Zen 4 transposes 8 GB/s by two stores each, 12 by one.
+    /// Stores a line from registers, by one store where the level has such: where lines lie apart, Zen 4 transposes 8 GB/s by two stores
+    /// each, 12 by one.
     ///
     /// # Safety
-    /// The bytes are writable, and a line begins with them.
+    /// The bytes are writable, and a line begins with them. The level has vectors of 256 bits.
+    #[inline(always)]
+    pub(crate) unsafe fn store_line<L: Level>(_level: L, line: [Pair; 2], dst: *mut u8) {
+        // SAFETY: the caller's promise; a level's value exists only where the processor has it.
+        unsafe { if const { L::LINES } { store_512(line, dst) } else { store_256(line, dst) } }
+    }
+
+    /// # Safety
+    /// As [`store_line`]; the processor has AVX.
+    #[inline]
+    #[target_feature(enable = "avx")]
+    unsafe fn store_256([a, b]: [Pair; 2], dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            std::arch::asm!(
+                "vmovntps [{dst}], {a}",
+                "vmovntps [{dst} + 32], {b}",
+                dst = in(reg) dst,
+                a = in(ymm_reg) a.0,
+                b = in(ymm_reg) b.0,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+
+    /// # Safety
+    /// As [`store_line`]; the processor has AVX-512 F.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    pub(crate) unsafe fn store_line(line: [Pair; 2], dst: *mut u8) {
+    unsafe fn store_512(line: [Pair; 2], dst: *mut u8) {
         let line: safe_arch::m512i = bytemuck::cast(line);
         // SAFETY: the caller's promise.
         unsafe {
@@ -647,7 +675,7 @@ mod instructions {
 
     /// # Safety
     /// The bytes are writable.
-    pub(crate) unsafe fn store_line(line: [Pair; 2], dst: *mut u8) {
+    pub(crate) unsafe fn store_line<L: Level>(_level: L, line: [Pair; 2], dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe { dst.cast::<[Pair; 2]>().write_unaligned(line) }
     }

@@ -18,9 +18,6 @@ pub(crate) type Pair = [[u64; 2]; 2];
 
 /// A transpose of blocks of `B` registers.
 pub(crate) trait Transpose<const B: usize>: Copy {
-    /// Whether there are vectors of two registers, for which [`Transpose::pair`] is. Where there are none, it is not compiled: that takes long.
-    const PAIRS: bool;
-
     /// Whether squares are made of pairs: there are such vectors, and they are faster than [`Transpose::block`] twice.
     const SQUARES_OF_PAIRS: bool;
 

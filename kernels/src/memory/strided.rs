@@ -12,6 +12,7 @@ use super::strips::{self, Rows, Source, Strips, Together};
 use super::tails;
 use super::whole_lines::{self, Lines};
 use super::window::{Elements, OuterLoop, Window, for_each_iteration};
+use crate::level::{Level, part};
 
 /// One iteration of a [`StridedCopy`]: a [`Window`] together with the slices it lies in.
 ///
@@ -304,8 +305,9 @@ impl<'a> WindowCopy<'a> {
     /// that whole lines leave L1 soon after they were made. Lines of the source are read whole. `next`: how far the window lies of which
     /// what is read first is fetched at the end of this one; 0 for none.
     #[inline(always)]
-    fn strips<const B: usize, const AVX: bool, T: Transpose<B>>(
+    fn strips<L: Level, const B: usize, const AVX: bool, T: Transpose<B>>(
         self,
+        level: L,
         stores: Stores<AVX>,
         (hints, next): (Hints, isize),
         transpose: T,
@@ -323,9 +325,9 @@ impl<'a> WindowCopy<'a> {
         let panel = if is_between { 0 } else { hints.panel };
         let Hints { strip: run, panels_fetched: fetched, near_panel: near, .. } = hints;
         let panels = Panels { run, panel, fetched, near };
-        if const { T::PAIRS } && panel > 0 && stores.has_whole_lines() && whole_lines::suit(&rows) {
-            // SAFETY: S1: the processor has AVX-512 F, BW, DQ and VL.
-            return unsafe { whole_lines::write(rows, panels, &source, transpose) };
+        if const { L::LINES } && panel > 0 && whole_lines::suit(&rows) {
+            // SAFETY: the level has vectors of 512 bits.
+            return unsafe { whole_lines::write(level, rows, panels, &source, transpose) };
         }
         // Of other elements, and without vectors of 256 bits, they are not worth the time it takes to compile them.
         if const { AVX && matches!(REGISTER / B, 2 | 4) } && panel > 0 {
@@ -718,34 +720,34 @@ impl<'a> StridedCopy<'a> {
     /// Transposes what lies in L1 to whole lines.
     ///
     /// # Panics
-    /// Unless [`StridedCopy::makes_near_lines`], the source is contiguous along the rows, and the stores have whole lines.
+    /// Unless [`StridedCopy::makes_near_lines`], the source is contiguous along the rows, and the level has vectors of 256 bits.
     #[inline(always)]
-    pub(crate) fn write_near<const B: usize, const AVX: bool>(
+    pub(crate) fn write_near<L: Level, const B: usize, const AVX: bool>(
         mut self,
+        level: L,
         stores: Stores<AVX>,
         transpose: impl Transpose<B>,
     ) {
         let WindowCopy { elem, window: w, .. } = self.first;
         let Some(lines) = self.near_lines() else { unreachable!("rows without lines") };
-        assert!(stores.has_whole_lines() && elem * B == REGISTER);
+        assert!(const { L::PAIRS } && elem * B == REGISTER);
         assert!(w.src_row == elem as isize && w.dst_col == elem as isize);
         let mut ahead = self.ahead.take();
         self.for_each(
             #[inline(always)]
             |copy| {
                 let WindowCopy { src, src_at, dst, dst_at, .. } = copy;
-                // SAFETY: M1; S1: the processor has AVX-512 F, BW, DQ and VL.
-                unsafe {
+                // SAFETY: M1; the level has vectors of 256 bits.
+                part!(level, unsafe {
                     whole_lines::write_near(
-                        src.as_ptr().add(src_at),
-                        w.src_col,
-                        dst.as_mut_ptr().cast::<u8>().add(dst_at),
-                        w.dst_row,
+                        level,
+                        (src.as_ptr().add(src_at), w.src_col),
+                        (dst.as_mut_ptr().cast::<u8>().add(dst_at), w.dst_row),
                         ([w.rows, w.cols], lines),
                         transpose,
                         ahead.as_mut(),
                     );
-                }
+                });
             },
         );
         stores.end();
@@ -755,6 +757,7 @@ impl<'a> StridedCopy<'a> {
     #[inline(always)]
     pub(crate) fn strips<const B: usize, const AVX: bool>(
         self,
+        level: impl Level,
         stores: Stores<AVX>,
         transpose: impl Transpose<B>,
     ) {
@@ -763,7 +766,7 @@ impl<'a> StridedCopy<'a> {
         let next = self.outer.last().filter(|windows| windows.n >= 8).map_or(0, |windows| windows.src);
         self.for_each(
             #[inline(always)]
-            move |copy| copy.strips(stores, (hints, next), transpose),
+            move |copy| copy.strips(level, stores, (hints, next), transpose),
         );
         stores.end();
     }

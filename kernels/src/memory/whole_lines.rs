@@ -1,5 +1,5 @@
-//! Transposes whose lines go from registers to memory, each by one store of AVX-512: by way of [`panels`](super::panels), or of a
-//! source that lies in L1.
+//! Transposes whose lines go from registers to memory: by way of [`panels`](super::panels), each by one store of AVX-512, or of a
+//! source that lies in L1, each by one such store or by two of AVX.
 
 use super::ahead::Ahead;
 use super::bounds::lies_inside;
@@ -8,25 +8,30 @@ use super::non_temporal::store_line;
 use super::panels::{Division, Panel, Panels, Source, with_room};
 use super::squares::{REGISTER, SIDE, Transpose, transposed_pair};
 use super::strips::Rows;
+use crate::level::{Level, part};
 
 /// Writes lines of `B` rows, of `4 * B` columns of the source each, which lie `pitch` bytes apart. Not a function, which the compiler would
 /// call: by way of panels 2-byte transposes have nine tenths of the speed then.
 macro_rules! rows_of_lines {
-    ($from:expr, $pitch:expr, $to:expr, $step:expr, $lines:expr, $transpose:expr) => {{
+    ($level:expr, $from:expr, $pitch:expr, $to:expr, $step:expr, $lines:expr, $transpose:expr) => {{
         let (from, to, columns): (*const u8, *mut u8, isize) = ($from, $to, (2 * B) as isize * $pitch);
         let half = |half: usize| transposed_pair(from.offset(half as isize * columns), $pitch, $transpose);
         for two in 0..$lines / 2 {
             let [a, b, c, d] = [half(4 * two), half(4 * two + 1), half(4 * two + 2), half(4 * two + 3)];
             for i in 0..B {
                 let to = to.offset(i as isize * $step).add(2 * two * CACHE_LINE);
-                store_line([a[i], b[i]], to);
-                store_line([c[i], d[i]], to.add(CACHE_LINE));
+                store_line($level, [a[i], b[i]], to);
+                store_line($level, [c[i], d[i]], to.add(CACHE_LINE));
             }
         }
         if $lines % 2 == 1 {
             let [a, b] = [half(2 * $lines - 2), half(2 * $lines - 1)];
             for i in 0..B {
-                store_line([a[i], b[i]], to.offset(i as isize * $step).add(($lines - 1) * CACHE_LINE));
+                store_line(
+                    $level,
+                    [a[i], b[i]],
+                    to.offset(i as isize * $step).add(($lines - 1) * CACHE_LINE),
+                );
             }
         }
     }};
@@ -44,9 +49,10 @@ pub(super) fn suit(on: &Rows<'_>) -> bool {
 /// When a row leaves the destination, begins or ends between two lines, or an element is not the `B`-th part of a register.
 ///
 /// # Safety
-/// The processor has AVX-512 F, BW, DQ and VL, if it is an x86-64.
+/// The level has vectors of 512 bits, if it is of an x86-64.
 #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl"))]
 pub(super) unsafe fn write<const B: usize, S: Source>(
+    level: impl Level,
     on: Rows<'_>,
     panels: Panels,
     source: &S,
@@ -76,7 +82,7 @@ pub(super) unsafe fn write<const B: usize, S: Source>(
                     unsafe {
                         let from = panel.as_ptr().add(row * elem);
                         let to = dst.as_mut_ptr().cast::<u8>().add(to).offset(row as isize * step);
-                        rows_of_lines!(from, pitch, to, step, lines, transpose);
+                        rows_of_lines!(level, from, pitch, to, step, lines, transpose);
                     }
                 }
             },
@@ -88,10 +94,10 @@ pub(super) unsafe fn write<const B: usize, S: Source>(
 /// elements/s instead of 6.1, and one repeated column at 7 instead of 14 (8192x8192, Zen 4).
 ///
 /// # Safety
-/// The columns are readable and the lines writable, rows begin with lines, and the processor has AVX-512 F, BW, DQ and VL, if it is an x86-64.
-#[inline(never)]
-#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl"))]
+/// The columns are readable and the lines writable, rows begin with lines, and the level has vectors of 256 bits.
+#[inline(always)]
 unsafe fn near_rows<const B: usize>(
+    level: impl Level,
     from: *const u8,
     pitch: isize,
     to: *mut u8,
@@ -100,7 +106,7 @@ unsafe fn near_rows<const B: usize>(
     transpose: impl Transpose<B>,
 ) {
     // SAFETY: the caller's promise.
-    unsafe { rows_of_lines!(from, pitch, to, step, lines, transpose) };
+    part!(level, unsafe { rows_of_lines!(level, from, pitch, to, step, lines, transpose) });
 }
 
 /// Writes one element to each of `B` rows: those of a column of the source, which follow one another.
@@ -152,14 +158,12 @@ impl Lines {
 /// apart. Meanwhile as many lines of what is `ahead` are fetched.
 ///
 /// # Safety
-/// They are readable and writable, the lines are as [`Lines::of`] says of them, and the processor has AVX-512 F, BW, DQ and VL, if it is an
-/// x86-64.
-#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl"))]
+/// They are readable and writable, the lines are as [`Lines::of`] says of them, and the level has vectors of 256 bits.
+#[inline(always)]
 pub(super) unsafe fn write_near<const B: usize>(
-    src: *const u8,
-    pitch: isize,
-    dst: *mut u8,
-    step: isize,
+    level: impl Level,
+    (src, pitch): (*const u8, isize),
+    (dst, step): (*mut u8, isize),
     ([rows, cols], lines): ([usize; 2], Lines),
     transpose: impl Transpose<B>,
     mut ahead: Option<&mut Ahead<'_>>,
@@ -183,12 +187,12 @@ pub(super) unsafe fn write_near<const B: usize>(
                         elements::<B>(from.offset(col as isize * pitch), to.add(col * elem), step);
                     }
                     let from = from.offset(before as isize * pitch);
-                    near_rows(from, pitch, to.add(before * elem), step, lines, transpose);
+                    near_rows(level, from, pitch, to.add(before * elem), step, lines, transpose);
                 }
                 Lines::Halves => {
                     let rows = transposed_pair(from, pitch, transpose);
                     for (i, [a, b]) in rows.as_chunks::<2>().0.iter().enumerate() {
-                        store_line([*a, *b], to.add(i * CACHE_LINE));
+                        store_line(level, [*a, *b], to.add(i * CACHE_LINE));
                     }
                 }
                 Lines::Quarters => {
@@ -198,10 +202,8 @@ pub(super) unsafe fn write_near<const B: usize>(
                     }
                     let rows = transpose.block(registers);
                     for (i, [a, b, c, d]) in rows.as_chunks::<4>().0.iter().enumerate() {
-                        store_line(
-                            [bytemuck::cast([*a, *b]), bytemuck::cast([*c, *d])],
-                            to.add(i * CACHE_LINE),
-                        );
+                        let line = [bytemuck::cast([*a, *b]), bytemuck::cast([*c, *d])];
+                        store_line(level, line, to.add(i * CACHE_LINE));
                     }
                 }
             }

@@ -251,22 +251,22 @@ pub(crate) fn rows(copy: StridedCopy<'_>) {
 pub(crate) fn is_streamed(copy: &StridedCopy<'_>, stores: NonTemporal) -> bool {
     copy.suits_non_temporal()
         || transpose::makes_lines(copy)
-        || stores.has_whole_lines() && transpose::makes_near_lines(copy)
+        || stores.has_vectors() && transpose::makes_near_lines(copy)
 }
 
 /// [`body`] with non-temporal stores, of copies that suit them. Those of other levels are not compiled: they take long.
 #[inline(always)]
-pub(crate) fn non_temporal<L: Level>(_level: L, copy: StridedCopy<'_>, stores: NonTemporal) {
+pub(crate) fn non_temporal<L: Level>(level: L, copy: StridedCopy<'_>, stores: NonTemporal) {
     match stores {
-        NonTemporal::Sse(stores) if const { !L::PAIRS } => lines(copy, stores),
-        NonTemporal::Avx(stores) if const { L::PAIRS } => lines(copy, stores),
+        NonTemporal::Sse(stores) if const { !L::PAIRS } => lines(level, copy, stores),
+        NonTemporal::Avx(stores) if const { L::PAIRS } => lines(level, copy, stores),
         _ => unreachable!("{stores:?} are no stores of this level"),
     }
 }
 
 #[inline(always)]
-fn lines<const AVX: bool>(copy: StridedCopy<'_>, stores: Stores<AVX>) {
-    if let Some(copy) = transpose::attempt_non_temporal(copy, stores) {
+fn lines<const AVX: bool>(level: impl Level, copy: StridedCopy<'_>, stores: Stores<AVX>) {
+    if let Some(copy) = transpose::attempt_non_temporal(level, copy, stores) {
         copy.each_non_temporal(stores);
     }
 }

@@ -2,6 +2,7 @@
 
 use wide::{u16x8, u32x4, u64x2};
 
+use crate::level::Level;
 use crate::memory::{CACHE_LINE, Pair, REGISTER, Stores, StridedCopy, Transpose, Window};
 use crate::vectors::interleave::{cast, round, transpose_bytes};
 use crate::vectors::pairs;
@@ -15,27 +16,28 @@ pub(crate) fn attempt<const PAIRS: bool>(copy: StridedCopy<'_>) -> Option<Stride
         return Some(copy);
     }
     match copy.elem() {
-        1 => copy.blocks(Bytes::<false>),
+        1 => copy.blocks(Bytes),
         2 => copy.blocks(Halves::<PAIRS>),
         4 => copy.blocks(Words::<PAIRS>),
-        _ => copy.blocks(Doubles::<false>),
+        _ => copy.blocks(Doubles),
     }
     None
 }
 
 /// [`attempt`] with non-temporal stores, of rows of the destination of [`LINES`] lines or more.
 #[inline(always)]
-pub(crate) fn attempt_non_temporal<const AVX: bool>(
+pub(crate) fn attempt_non_temporal<L: Level, const AVX: bool>(
+    level: L,
     copy: StridedCopy<'_>,
     stores: Stores<AVX>,
 ) -> Option<StridedCopy<'_>> {
-    if const { AVX } && makes_near_lines(&copy) && stores.has_whole_lines() {
+    if const { L::PAIRS } && makes_near_lines(&copy) {
         let (copy, _) = oriented(copy);
         match copy.elem() {
-            1 => copy.write_near(stores, Bytes::<AVX>),
-            2 => copy.write_near(stores, Halves::<AVX>),
-            4 => copy.write_near(stores, Words::<AVX>),
-            _ => copy.write_near(stores, Doubles::<AVX>),
+            1 => copy.write_near(level, stores, Bytes),
+            2 => copy.write_near(level, stores, Halves::<AVX>),
+            4 => copy.write_near(level, stores, Words::<AVX>),
+            _ => copy.write_near(level, stores, Doubles),
         }
         return None;
     }
@@ -47,10 +49,10 @@ pub(crate) fn attempt_non_temporal<const AVX: bool>(
         return Some(copy);
     }
     match copy.elem() {
-        1 => copy.strips(stores, Bytes::<AVX>),
-        2 => copy.strips(stores, Halves::<AVX>),
-        4 => copy.strips(stores, Words::<AVX>),
-        _ => copy.strips(stores, Doubles::<AVX>),
+        1 => copy.strips(level, stores, Bytes),
+        2 => copy.strips(level, stores, Halves::<AVX>),
+        4 => copy.strips(level, stores, Words::<AVX>),
+        _ => copy.strips(level, stores, Doubles),
     }
     None
 }
@@ -93,12 +95,11 @@ fn oriented(copy: StridedCopy<'_>) -> (StridedCopy<'_>, bool) {
     (if copy.window().src_row < 0 { copy.with_rows_reversed() } else { copy }, true)
 }
 
-/// Elements of 1 byte. `PAIRS`: whether there are pairs of blocks, of which whole lines are made, but no squares.
+/// Elements of 1 byte.
 #[derive(Clone, Copy)]
-struct Bytes<const PAIRS: bool>;
+struct Bytes;
 
-impl<const PAIRS: bool> Transpose<16> for Bytes<PAIRS> {
-    const PAIRS: bool = PAIRS;
+impl Transpose<16> for Bytes {
     const SQUARES_OF_PAIRS: bool = false;
 
     #[inline(always)]
@@ -112,12 +113,11 @@ impl<const PAIRS: bool> Transpose<16> for Bytes<PAIRS> {
     }
 }
 
-/// Elements of 2 bytes. `PAIRS`: whether there are pairs of blocks, of which squares are made too.
+/// Elements of 2 bytes. `PAIRS`: whether squares are made of pairs of blocks.
 #[derive(Clone, Copy)]
 struct Halves<const PAIRS: bool>;
 
 impl<const PAIRS: bool> Transpose<8> for Halves<PAIRS> {
-    const PAIRS: bool = PAIRS;
     const SQUARES_OF_PAIRS: bool = PAIRS;
 
     #[inline(always)]
@@ -136,7 +136,6 @@ impl<const PAIRS: bool> Transpose<8> for Halves<PAIRS> {
 struct Words<const PAIRS: bool>;
 
 impl<const PAIRS: bool> Transpose<4> for Words<PAIRS> {
-    const PAIRS: bool = PAIRS;
     const SQUARES_OF_PAIRS: bool = PAIRS;
 
     #[inline(always)]
@@ -150,12 +149,11 @@ impl<const PAIRS: bool> Transpose<4> for Words<PAIRS> {
     }
 }
 
-/// Elements of 8 bytes, as [`Bytes`].
+/// Elements of 8 bytes.
 #[derive(Clone, Copy)]
-struct Doubles<const PAIRS: bool>;
+struct Doubles;
 
-impl<const PAIRS: bool> Transpose<2> for Doubles<PAIRS> {
-    const PAIRS: bool = PAIRS;
+impl Transpose<2> for Doubles {
     const SQUARES_OF_PAIRS: bool = false;
 
     #[inline(always)]

@@ -56,7 +56,7 @@ fn are_blocks(loops: &[Loop], conversion: Conversion<'_>) -> bool {
         && loops.iter().filter(is_slot).all(inside)
         && !is_long
         && streams
-        && conversion.stores_lines
+        && conversion.near_lines
         && loops.iter().all(|l| begins_with_lines(l, far))
 }
 
@@ -98,7 +98,7 @@ pub(super) fn applies(loops: &[Loop], conversion: Conversion<'_>) -> bool {
         // Elements of 8 bytes are lines by themselves.
         rows.is_short && far < 8 && !is_at_once(op)
     } else if streams {
-        conversion.stores_lines && rows.gain_in_memory() && loops.iter().all(|l| begins_with_lines(l, far))
+        conversion.near_lines && rows.gain_in_memory() && loops.iter().all(|l| begins_with_lines(l, far))
     } else {
         rows.gain_in_caches(op)
     }
@@ -305,7 +305,7 @@ mod tests {
         let schedule = &plan.nests[0].schedule;
         // What runs along rows of the source is stored as it comes; what does not, by whole lines.
         let along = plan.nests[0].loops.last().is_some_and(|l| l.step[1] == dtype.size() as i64);
-        let by_lines = store == Store::Streamed && !along && !plan.conversion().stores_lines;
+        let by_lines = store == Store::Streamed && !along && !plan.conversion().near_lines;
         assert!(!by_lines || schedule.assembled || !schedule.compacted, "{plan}");
         let compacted = schedule.compacted && !schedule.assembled;
         compacted.then(|| schedule.blocks.clone())
@@ -314,8 +314,8 @@ mod tests {
     const TILES: &str = "ttnn(dtype=bfloat16, layout=TILE)";
 
     /// Whether this machine has what transposes need to be worth it.
-    fn stores_lines() -> bool {
-        kernels::Kernels::for_isa(kernels::Isa::best()).unwrap().has_stores_of_lines()
+    fn near_lines() -> bool {
+        kernels::Kernels::for_isa(kernels::Isa::best()).unwrap().has_near_lines()
     }
 
     #[test]
@@ -341,12 +341,12 @@ mod tests {
         let (from, to) = ("memref<512x512xf32>", "memref<512x512xbf16, strided<[1, 512]>>");
         let streamed = blocks(DType::F32, from, to, Store::Streamed);
         // 64 elements are two lines of the destination, 128 of each row as much as there is room for.
-        assert_eq!(streamed, stores_lines().then(|| vec![128, 64]));
+        assert_eq!(streamed, near_lines().then(|| vec![128, 64]));
         assert_eq!(blocks(DType::F32, from, to, Store::Cached), Some(vec![128, 64]));
         // Transposes that convert nothing have panels, unless rows are those of faces.
         let transposed = "memref<512x512xbf16, strided<[1, 512]>>";
         assert_eq!(blocks(DType::Bf16, "memref<512x512xbf16>", transposed, Store::Streamed), None);
-        assert_eq!(blocks(DType::Bf16, transposed, TILES, Store::Streamed).is_some(), stores_lines());
+        assert_eq!(blocks(DType::Bf16, transposed, TILES, Store::Streamed).is_some(), near_lines());
         // Rows of a face are too short to be read so.
         assert_eq!(blocks(DType::Bf16, TILES, transposed, Store::Streamed), None);
     }
@@ -355,11 +355,11 @@ mod tests {
     fn what_is_repeated_takes_no_room() {
         let column = "memref<512x512xf32, strided<[1, 0]>>";
         let streamed = blocks(DType::F32, column, "memref<512x512xbf16>", Store::Streamed);
-        assert_eq!(streamed, stores_lines().then(|| vec![512, 512]));
+        assert_eq!(streamed, near_lines().then(|| vec![512, 512]));
         // A page at a time.
         let pages = "ttnn(dtype=bfloat16, layout=ROW_MAJOR, memory=INTERLEAVED, banks=12, alignment=64)";
         let paged = blocks(DType::F32, column, pages, Store::Streamed);
-        assert_eq!(paged, stores_lines().then(|| vec![1, 512]));
+        assert_eq!(paged, near_lines().then(|| vec![1, 512]));
     }
 
     #[test]
@@ -367,8 +367,8 @@ mod tests {
         let mx = "memref<512x512xmxfp8_e4m3>";
         let of = |to: &str, store| blocks(DType::F32, mx, to, store);
         let sticks = of("SpyreTensorLayout((512, 512), torch.float32)", Store::Streamed);
-        assert_eq!(sticks.is_some(), stores_lines());
-        assert_eq!(of("memref<512x512xbf16, strided<[1, 512]>>", Store::Streamed).is_some(), stores_lines());
+        assert_eq!(sticks.is_some(), near_lines());
+        assert_eq!(of("memref<512x512xbf16, strided<[1, 512]>>", Store::Streamed).is_some(), near_lines());
         // Kernels unpack to rows by whole lines, and what stays in the caches needs none.
         assert_eq!(of("memref<512x512xf32>", Store::Streamed), None);
         assert_eq!(of("SpyreTensorLayout((512, 512), torch.float32)", Store::Cached), None);

@@ -239,7 +239,7 @@ mod tests {
             let units = nest.loops.iter().zip(&nest.schedule.blocks).filter(|(l, _)| l.step[3] != 0);
             let units: u64 = units.map(|(_, n)| n).product();
             let suits = nest.schedule.compacted && nest.converts_first();
-            assert!(suits && units == 8 || !plan.conversion().stores_lines, "{plan}");
+            assert!(suits && units == 8 || !plan.conversion().near_lines, "{plan}");
         }
     }
 
@@ -622,8 +622,8 @@ mod tests {
         );
         let plan =
             plan_with(&[32, 8, 128, 1024], DType::F16, transposed, sticks, Store::Streamed, &builtin::ZEN4);
-        // All of a run, and not of another matrix; nothing is brought together where kernels store no whole lines.
-        if plan.conversion().stores_lines {
+        // All of a run, and not of another matrix; nothing is brought together where kernels make no lines of it.
+        if plan.conversion().near_lines {
             assert_eq!([2, 2 << 20].map(|step| of_loop(&plan, step)), [[128; 2], [1, 32]], "{plan}");
         }
     }
