@@ -206,49 +206,98 @@ impl Bits16 for Sen169 {
     const NAN: u16 = SEN169_NAN;
 }
 
+/// From a code of one byte to one of two, each of which is found by itself: a vector has twice as many bytes as numbers of 16 bits.
+trait ByBytes {
+    /// The lower byte and the upper one.
+    fn bytes(code: u8) -> (u8, u8);
+}
+
+impl<S: ByBytes> Step<1, 2> for S {
+    const HAS_SOME: bool = true;
+
+    #[inline(always)]
+    fn step([code]: [u8; 1]) -> [u8; 2] {
+        S::bytes(code).into()
+    }
+
+    /// In two loops: in one the compiler takes as many codes as a vector has numbers of 16 bits.
+    #[allow(clippy::needless_range_loop, reason = "of two zipped iterators LLVM computes the lengths again")]
+    #[inline(always)]
+    fn some_into(codes: &[[u8; 1]], out: &mut [[u8; 2]]) {
+        let (codes, rest) = codes.as_chunks::<TOGETHER>();
+        let (out, rest_out) = out.as_chunks_mut::<TOGETHER>();
+        for (out, codes) in out.iter_mut().zip(codes) {
+            let (mut lower, mut upper) = ([0; TOGETHER], [0; TOGETHER]);
+            for i in 0..TOGETHER {
+                (lower[i], upper[i]) = S::bytes(codes[i][0]);
+            }
+            for i in 0..TOGETHER {
+                out[i] = [lower[i], upper[i]];
+            }
+        }
+        for (out, code) in rest_out.iter_mut().zip(rest) {
+            *out = Self::step(*code);
+        }
+    }
+}
+
 /// From E4M3 to a format of 16 bits, exactly.
 pub(crate) struct E4M3To<B>(PhantomData<B>);
 
-impl<B: Bits16> Step<1, 2> for E4M3To<B> {
+impl<B: Bits16> ByBytes for E4M3To<B> {
     #[inline(always)]
-    fn step([code]: [u8; 1]) -> [u8; 2] {
-        let (sign, magnitude) = (u16::from(code & 0x80) << 8, u16::from(code & 0x7F));
-        let normal = (magnitude << (B::FRACTION - 3)) + ((B::BIAS - 7) << B::FRACTION);
-        // Subnormals are multiples of 2^-9: 1, 2 and 3, 4 to 7. Their first bit is the hidden one, and adds 1 to the exponent.
-        let (one, two, four) =
-            ((B::BIAS - 10) << B::FRACTION, (B::BIAS - 9) << B::FRACTION, (B::BIAS - 8) << B::FRACTION);
-        let out = if magnitude < 8 { (magnitude << (B::FRACTION - 2)) + four } else { normal };
-        let out = if magnitude < 4 { (magnitude << (B::FRACTION - 1)) + two } else { out };
-        let out = if magnitude < 2 { (magnitude << B::FRACTION) + one } else { out };
-        let out = if magnitude == 0 { 0 } else { out } | sign;
-        let out = if magnitude == 0x7F { B::NAN } else { out };
-        out.to_le_bytes()
+    fn bytes(code: u8) -> (u8, u8) {
+        const FRACTION: u32 = 3;
+        let magnitude = code & 0x7F;
+        // Subnormals are multiples of 2^-9: 1, 2 and 3, 4 to 7. Moved up until their first bit is the hidden one, with one less in the
+        // exponent for each place, they are less than they were; normal numbers would be more. All have 2 more in the exponent, so
+        // that none is below zero.
+        let two = code << 1;
+        let four = two.saturating_add(two);
+        let eight = four.saturating_add(four);
+        let normal = (magnitude + 16).min(two.saturating_add(8)).min(four).min(eight.saturating_sub(8));
+        let lower = normal << (B::FRACTION - FRACTION);
+        let upper = (normal >> (8 + FRACTION - B::FRACTION)) + exponent::<B>(7 + 2);
+        let (lower, upper) = either(magnitude == 0, 0, (lower, upper));
+        either(magnitude == 0x7F, B::NAN, (lower, upper | code & 0x80))
     }
 }
 
 /// From E5M2, the upper half of a binary16, to a format of 16 bits, exactly.
 pub(crate) struct E5M2To<B>(PhantomData<B>);
 
-impl<B: Bits16> Step<1, 2> for E5M2To<B> {
+impl<B: Bits16> ByBytes for E5M2To<B> {
     #[inline(always)]
-    fn step([code]: [u8; 1]) -> [u8; 2] {
-        const BIAS: u16 = 15;
-        let (sign, magnitude) = (u16::from(code & 0x80) << 8, u16::from(code & 0x7F));
-        let normal = (magnitude << (B::FRACTION - 2)) + ((B::BIAS - BIAS) << B::FRACTION);
-        let out = if B::BIAS == BIAS {
-            normal
+    fn bytes(code: u8) -> (u8, u8) {
+        const FRACTION: u32 = 2;
+        const BIAS: u16 = <F16 as Bits16>::BIAS;
+        let magnitude = code & 0x7F;
+        let (lower, upper) = if B::BIAS == BIAS {
+            (0, magnitude)
         } else {
-            // Subnormals are multiples of 2^-16: 1, 2 and 3. Their first bit is the hidden one, and adds 1 to the exponent.
-            let (one, two) =
-                (B::BIAS.wrapping_sub(17) << B::FRACTION, B::BIAS.wrapping_sub(16) << B::FRACTION);
-            let out = if magnitude < 4 { (magnitude << (B::FRACTION - 1)) + two } else { normal };
-            let out = if magnitude < 2 { (magnitude << B::FRACTION) + one } else { out };
-            if magnitude == 0 { 0 } else { out }
+            // Subnormals are multiples of 2^-16: 1, 2 and 3. They become normal as those of E4M3 do.
+            let two = code << 1;
+            let normal = (magnitude + 8).min(two.saturating_add(4)).min(two.saturating_add(two));
+            let lower = normal << (B::FRACTION - FRACTION);
+            let upper = (normal >> (8 + FRACTION - B::FRACTION)) + exponent::<B>(BIAS + 2);
+            either(magnitude == 0, 0, (lower, upper))
         };
-        let out = if magnitude == 0x7C { B::INFINITY } else { out } | sign;
-        let out = if magnitude > 0x7C { B::NAN } else { out };
-        out.to_le_bytes()
+        let (lower, upper) = either(magnitude == 0x7C, B::INFINITY, (lower, upper));
+        either(magnitude > 0x7C, B::NAN, (lower, upper | code & 0x80))
     }
+}
+
+/// The upper byte of what is added to an exponent that has another bias. The lower one is 0: biases are odd, and so are those of the formats
+/// that have the last bit of the exponent there.
+#[inline(always)]
+fn exponent<B: Bits16>(bias: u16) -> u8 {
+    ((B::BIAS.wrapping_sub(bias) << B::FRACTION) >> 8) as u8
+}
+
+/// The bytes of a code, or others.
+#[inline(always)]
+fn either(is_code: bool, code: u16, (lower, upper): (u8, u8)) -> (u8, u8) {
+    if is_code { (code as u8, (code >> 8) as u8) } else { (lower, upper) }
 }
 
 /// From a whole number of 8 bits to a format of 16, exactly: it has no more places than these, and is 0 or normal.
@@ -307,32 +356,22 @@ mod tests {
         }
     }
 
-    #[test]
-    fn steps_from_e4m3_are_as_by_way_of_binary32() {
-        for code in 0..=u8::MAX {
-            let steps =
-                [E4M3To::<Bf16>::step([code]), E4M3To::<F16>::step([code]), E4M3To::<Sen169>::step([code])];
-            let expected = [
-                By::<E4M3, Bf16>::step([code]),
-                By::<E4M3, F16>::step([code]),
-                By::<E4M3, Sen169>::step([code]),
-            ];
-            assert_eq!(steps, expected, "{code:#04x}");
-        }
+    /// Every code of a byte, alone and among others, as by way of binary32.
+    fn of_bytes_is_as_by<S: Step<1, 2>, A: Lane<1>, B: Lane<2>>() {
+        let codes: [[u8; 1]; 256] = std::array::from_fn(|code| [code as u8]);
+        let expected = codes.map(By::<A, B>::step);
+        assert_eq!(codes.map(S::step), expected);
+        assert_eq!(S::some(&codes), expected);
     }
 
     #[test]
-    fn steps_from_e5m2_are_as_by_way_of_binary32() {
-        for code in 0..=u8::MAX {
-            let steps =
-                [E5M2To::<Bf16>::step([code]), E5M2To::<F16>::step([code]), E5M2To::<Sen169>::step([code])];
-            let expected = [
-                By::<E5M2, Bf16>::step([code]),
-                By::<E5M2, F16>::step([code]),
-                By::<E5M2, Sen169>::step([code]),
-            ];
-            assert_eq!(steps, expected, "{code:#04x}");
-        }
+    fn steps_from_floats_of_a_byte_are_as_by_way_of_binary32() {
+        of_bytes_is_as_by::<E4M3To<Bf16>, E4M3, Bf16>();
+        of_bytes_is_as_by::<E4M3To<F16>, E4M3, F16>();
+        of_bytes_is_as_by::<E4M3To<Sen169>, E4M3, Sen169>();
+        of_bytes_is_as_by::<E5M2To<Bf16>, E5M2, Bf16>();
+        of_bytes_is_as_by::<E5M2To<F16>, E5M2, F16>();
+        of_bytes_is_as_by::<E5M2To<Sen169>, E5M2, Sen169>();
     }
 
     #[test]
