@@ -106,13 +106,13 @@ fn every_second(copy: StridedCopy<'_>) -> Option<StridedCopy<'_>> {
         return Some(copy);
     }
     match (elem, copy.window().cols) {
-        (1, 8..16) => seconds::<1, 8>(copy),
-        (2, 8..16) => seconds::<2, 8>(copy),
-        (4, 8..16) => seconds::<4, 8>(copy),
-        (1, ..LONG) => seconds::<1, 16>(copy),
-        (2, ..LONG) => seconds::<2, 16>(copy),
-        (4, ..LONG) => seconds::<4, 16>(copy),
-        (8, ..LONG) => seconds::<8, 8>(copy),
+        (1, 8..16) => seconds::<u16, 1, 2, 8>(copy),
+        (2, 8..16) => seconds::<u32, 2, 4, 8>(copy),
+        (4, 8..16) => seconds::<u64, 4, 8, 8>(copy),
+        (1, ..LONG) => seconds::<u16, 1, 2, 16>(copy),
+        (2, ..LONG) => seconds::<u32, 2, 4, 16>(copy),
+        (4, ..LONG) => seconds::<u64, 4, 8, 16>(copy),
+        (8, ..LONG) => seconds::<u128, 8, 16, 8>(copy),
         (1, _) => long_seconds::<1>(copy),
         (2, _) => long_seconds::<2>(copy),
         (4, _) => long_seconds::<4>(copy),
@@ -148,10 +148,28 @@ fn long_seconds<const N: usize>(copy: StridedCopy<'_>) {
     );
 }
 
-/// Copies rows of at least `K` elements, each of which is the first of a pair in the source, `K` at a time: the compiler makes vectors
-/// of steps that it knows, and of numbers of them.
+/// Two elements of `N` bytes that follow one another, as one number of `M`: compilers have vectors that cut numbers, while of elements
+/// picked from arrays they make vectors for some instruction sets alone.
+trait Pair<const N: usize, const M: usize> {
+    /// The first one.
+    fn first(pair: [u8; M]) -> [u8; N];
+}
+
+macro_rules! pairs {
+    ($($one:ident $two:ident),*) => {
+        $(impl Pair<{ size_of::<$one>() }, { size_of::<$two>() }> for $two {
+            #[inline(always)]
+            fn first(pair: [u8; size_of::<$two>()]) -> [u8; size_of::<$one>()] {
+                ($two::from_le_bytes(pair) as $one).to_le_bytes()
+            }
+        })*
+    };
+}
+pairs!(u8 u16, u16 u32, u32 u64, u64 u128);
+
+/// Copies rows of at least `K` elements of `N` bytes, each of which is the first of a pair of `M` in the source, `K` at a time.
 #[inline(always)]
-fn seconds<const N: usize, const K: usize>(copy: StridedCopy<'_>) {
+fn seconds<P: Pair<N, M>, const N: usize, const M: usize, const K: usize>(copy: StridedCopy<'_>) {
     let distance = copy.hints().prefetch_distance;
     each_row(
         copy,
@@ -160,15 +178,19 @@ fn seconds<const N: usize, const K: usize>(copy: StridedCopy<'_>) {
             for c in (0..cols).step_by(K) {
                 // The last ones repeat elements of those before.
                 let c = c.min(cols - K);
-                let at = src_at + 2 * c * N;
-                // Of the last pair only the first one is known to lie in the slice.
-                fetch(src, at, 2 * K * N, distance);
-                let [lower] = load_rows::<N, K, 1>(src, at, 0);
-                let [upper] = load_rows::<N, K, 1>(src, at + (K - 1) * N, 0);
+                let at = src_at + c * M;
+                fetch(src, at, K * M, distance);
                 let mut elements = [[0; N]; K];
-                let (below, above) = elements.split_at_mut(K / 2);
-                for (i, (below, above)) in below.iter_mut().zip(above).enumerate() {
-                    (*below, *above) = (lower[2 * i], upper[2 * i + 1]);
+                if at + K * M <= src.len() {
+                    let [pairs] = load_rows::<M, K, 1>(src, at, 0);
+                    for (element, pair) in elements.iter_mut().zip(pairs) {
+                        *element = P::first(pair);
+                    }
+                } else {
+                    // Of the last pair only the first one is known to lie in the slice.
+                    for (i, element) in elements.iter_mut().enumerate() {
+                        *element = *src[at + i * M..].first_chunk().expect("an element of a checked window");
+                    }
                 }
                 store_rows(&[elements], dst, dst_at + c * N, 0);
             }
