@@ -476,7 +476,7 @@ pub struct Hints {
     /// Panels of up to so many bytes which need not be brought together, for they lie together in the source, are fetched to L1, and
     /// no more than one ahead; others to L2.
     pub near_panel: usize,
-    /// Whether the source lies in L1, so that lines of a transpose are made of it at once, where the level has stores of whole lines.
+    /// Whether the source lies in L1, so that lines of a transpose go from registers to memory, where the level has vectors of 256 bits.
     pub near: bool,
 }
 

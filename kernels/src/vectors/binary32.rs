@@ -39,7 +39,7 @@ pub(crate) fn convert(level: impl Level, from: Number, to: Number, src: &[u8], d
         match (from, to) {
             // What binary32 would lose.
             (Number::F64, Number::F32) => part!(level, blocks(src, dst, mostly(quick::nearest, nearest))),
-            // What is exact in half of a binary32: from f8e4m3 this had twice the speed of a step there and one back.
+            // What is exact in the upper half of a binary32 is cut there, and not rounded.
             (Number::TtE4M3, Number::Bf16) => each_by!(level, upper_half(TtE4M3::widen), src, dst),
             (Number::F64, _) => from!(level, F64, to, src, dst),
             (Number::F32, _) => from!(level, F32, to, src, dst),

@@ -287,8 +287,8 @@ impl<B: Bits16> ByBytes for E5M2To<B> {
     }
 }
 
-/// The upper byte of what is added to an exponent that has another bias. The lower one is 0: biases are odd, and so are those of the formats
-/// that have the last bit of the exponent there.
+/// The upper byte of what is added to an exponent that has another bias. The lower one is 0: of these formats bfloat16 alone has a bit of the
+/// exponent there, and its bias is odd as the others are, so that they differ by an even number.
 #[inline(always)]
 fn exponent<B: Bits16>(bias: u16) -> u8 {
     ((B::BIAS.wrapping_sub(bias) << B::FRACTION) >> 8) as u8
